@@ -49,6 +49,12 @@ function(cohort_compile_together target)
     UNITY_BUILD ${COHORT_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
+# cohort_without_loops(TARGET): nothing in it is computed often enough to gain from -O3, which would
+# take the compiler a fifth longer.
+function(cohort_without_loops target)
+  target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:-O2>")
+endfunction()
+
 function(cohort_module)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   set(target cohort_${ARG_NAME})

@@ -1,31 +1,129 @@
-// Elementwise activations: ReLU, GELU (exact, with erf), sigmoid, tanh.
+// Elementwise activations: ReLU, GELU (exact, with erf), sigmoid, tanh. On the CPU ReLU runs by our
+// own loops (from its output alone), the others by oneDNN.
 #include "cohort/core/error.hpp"
+#include "layers/cpu/dnnl_version.hpp"
+#include "layers/cpu/elementwise_cpu.hpp"
+#include "layers/cpu/format_cpu.hpp"
 #include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {
 
-class Activation final : public Layer {
+dnnl::algorithm algorithm_of(ActivationKind kind) {
+    switch (kind) {
+        case ActivationKind::kSigmoid: return dnnl::algorithm::eltwise_logistic;
+        case ActivationKind::kTanh: return dnnl::algorithm::eltwise_tanh;
+        default: return dnnl::algorithm::eltwise_gelu_erf;
+    }
+}
+
+class ActivationCpu final : public Kernel {
 public:
-    explicit Activation(ActivationKind kind) : kind_(kind) {}
-    [[nodiscard]] std::string_view kind() const override {
-        switch (kind_) {
-            case ActivationKind::kRelu: return "relu";
-            case ActivationKind::kGelu: return "gelu";
-            case ActivationKind::kSigmoid: return "sigmoid";
-            case ActivationKind::kTanh: return "tanh";
+    ActivationCpu(ActivationKind kind, const KernelContext& context)
+        : kind_(kind), training_(context.training) {
+        traits_.output = context.inputs.at(0);
+        traits_.backward_reads_inputs = kind != ActivationKind::kRelu;
+        traits_.backward_reads_output = kind == ActivationKind::kRelu;
+    }
+
+    [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
+        if (kind_ == ActivationKind::kRelu) {
+            return {};
         }
-        return "activation";
+        return made_.prepare(slice_sizes, [this](std::int64_t samples) { return make(samples); });
     }
-    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        return only_input(kind(), inputs, 0);
+
+    void forward(int /*pass*/, const KernelSlice& slice) override {
+        if (kind_ == ActivationKind::kRelu) {
+            relu_forward(slice.inputs[0], slice.output,
+                         slice.samples * traits_.output.sample_floats());
+            return;
+        }
+        const Primitives& made = made_.at(slice.samples);
+        execute("activation", made.forward,
+                {{DNNL_ARG_SRC, wrap(made.data, slice.inputs[0])},
+                 {DNNL_ARG_DST, wrap(made.data, slice.output)},
+                 {DNNL_ARG_SCRATCHPAD, wrap(made.forward_scratch, slice.scratch)}});
+        if (kind_ == ActivationKind::kSigmoid) {
+            clear_padding(slice);
+        }
     }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(kind_, context);
+
+    void backward(int /*pass*/, const KernelSlice& slice) override {
+        if (slice.input_gradients[0] == nullptr) {
+            return;
+        }
+        if (kind_ == ActivationKind::kRelu) {
+            relu_backward(slice.output, slice.output_gradient, slice.input_gradients[0],
+                          slice.samples * traits_.output.sample_floats());
+            return;
+        }
+        const Primitives& made = made_.at(slice.samples);
+        execute("activation", made.backward,
+                {{DNNL_ARG_SRC, wrap(made.data, slice.inputs[0])},
+                 {DNNL_ARG_DIFF_DST, wrap(made.data, slice.output_gradient)},
+                 {DNNL_ARG_DIFF_SRC, wrap(made.data, slice.input_gradients[0])},
+                 {DNNL_ARG_SCRATCHPAD, wrap(made.backward_scratch, slice.scratch)}});
     }
 
 private:
+    struct Primitives {
+        dnnl::eltwise_forward forward;
+        dnnl::eltwise_backward backward;
+        dnnl::memory::desc data;
+        dnnl::memory::desc forward_scratch;
+        dnnl::memory::desc backward_scratch;
+    };
+
+    [[nodiscard]] Primitives make(std::int64_t samples) const {
+        return dnnl_checked("activation", [&] {
+            Primitives made;
+            made.data = {{samples * traits_.output.sample_floats()},
+                         dnnl::memory::data_type::f32,
+                         dnnl::memory::format_tag::a};
+            const auto forward = describe_eltwise(
+                training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+                algorithm_of(kind_), made.data);
+            made.forward = dnnl::eltwise_forward(forward);
+            made.forward_scratch = forward.scratchpad_desc();
+            if (training_) {
+                const auto backward =
+                    describe_eltwise_backward(forward, algorithm_of(kind_), made.data);
+                made.backward = dnnl::eltwise_backward(backward);
+                made.backward_scratch = backward.scratchpad_desc();
+            }
+            return made;
+        });
+    }
+
+    /// sigmoid(0) is not 0, but padding channels must stay zero.
+    void clear_padding(const KernelSlice& slice) const {
+        const TensorFormat& format = traits_.output;
+        const Extent extent = extent_of(format);
+        const std::int64_t last =
+            (extent.channels + format.block - 1) / format.block * format.block;
+        for (std::int64_t n = 0; n < slice.samples; ++n) {
+            float* sample = slice.output + n * format.sample_floats();
+            for (std::int64_t c = extent.channels; c < last; ++c) {
+                for (std::int64_t p = 0; p < extent.pixels; ++p) {
+                    sample[element_offset(format, extent.pixels, c, p)] = 0.0F;
+                }
+            }
+        }
+    }
+
     ActivationKind kind_;
+    bool training_;
+    PrimitiveCache<Primitives> made_;
+};
+
+class Activation final : public SpecLayer<ActivationKind, ActivationCpu> {
+public:
+    using SpecLayer::SpecLayer;
+    [[nodiscard]] std::string_view kind() const override { return word_of(spec_); }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        return only_input(kind(), inputs, 0);
+    }
 };
 
 }  // namespace

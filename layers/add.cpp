@@ -8,32 +8,6 @@
 namespace cohort {
 namespace {
 
-class Add final : public Layer {
-public:
-    explicit Add(const AddSpec& spec) : spec_(spec) {}
-    [[nodiscard]] std::string_view kind() const override { return spec_.relu ? "add+relu" : "add"; }
-    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        if (inputs.size() != 2 || !(inputs[0] == inputs[1])) {
-            fail<ShapeError>({.where = "add",
-                              .what = "inputs do not fit",
-                              .expected = "two inputs of one shape",
-                              .got = inputs.size() == 2
-                                         ? to_string(inputs[0]) + " and " + to_string(inputs[1])
-                                         : std::to_string(inputs.size()) + " inputs"});
-        }
-        return inputs[0];
-    }
-    [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
-        return spec_.relu ? nullptr : std::make_shared<Add>(AddSpec{true});
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    AddSpec spec_;
-};
-
 class AddCpu final : public Kernel {
 public:
     AddCpu(const AddSpec& spec, const KernelContext& context)
@@ -85,14 +59,30 @@ private:
     TensorFormat second_;
 };
 
+class Add final : public SpecLayer<AddSpec, AddCpu> {
+public:
+    using SpecLayer::SpecLayer;
+    [[nodiscard]] std::string_view kind() const override { return spec_.relu ? "add+relu" : "add"; }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        if (inputs.size() != 2 || !(inputs[0] == inputs[1])) {
+            fail<ShapeError>({.where = "add",
+                              .what = "inputs do not fit",
+                              .expected = "two inputs of one shape",
+                              .got = inputs.size() == 2
+                                         ? to_string(inputs[0]) + " and " + to_string(inputs[1])
+                                         : std::to_string(inputs.size()) + " inputs"});
+        }
+        return inputs[0];
+    }
+    [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
+        return spec_.relu ? nullptr : std::make_shared<Add>(AddSpec{true});
+    }
+};
+
 }  // namespace
 
 std::shared_ptr<const Layer> make_add() {
     return std::make_shared<Add>(AddSpec{});
-}
-
-MadeKernel make_cpu_kernel(const AddSpec& spec, const KernelContext& context) {
-    return std::make_unique<AddCpu>(spec, context);
 }
 
 void add_into(float* to, const float* from, std::int64_t count) {

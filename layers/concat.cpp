@@ -22,34 +22,6 @@ Shape with_joined(const Shape& shape, std::int64_t count) {
     }
 }
 
-class Concat final : public Layer {
-public:
-    [[nodiscard]] std::string_view kind() const override { return "concat"; }
-    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        if (inputs.empty()) {
-            fail<ShapeError>({.where = "concat",
-                              .what = "inputs do not fit",
-                              .expected = "one or more [C,H,W], [F] or [T,F]",
-                              .got = "none"});
-        }
-        std::int64_t joined = 0;
-        for (const Shape& shape : inputs) {
-            if (!(with_joined(shape, 1) == with_joined(inputs[0], 1))) {
-                fail<ShapeError>({.where = "concat",
-                                  .what = inputs[0].rank() == 3 ? "heights or widths differ"
-                                                                : "positions differ",
-                                  .expected = to_string(inputs[0]),
-                                  .got = to_string(shape)});
-            }
-            joined += shape[joined_axis(shape)];
-        }
-        return with_joined(inputs[0], joined);
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(ConcatSpec{}, context);
-    }
-};
-
 /// Copies the channels of a part to or from their place in the whole, one sample.
 template <class From, class To>
 void copy_channels(const From& from, const float* source, std::int64_t source_channel, const To& to,
@@ -72,7 +44,7 @@ void copy_channels(const From& from, const float* source, std::int64_t source_ch
 
 class ConcatCpu final : public Kernel {
 public:
-    explicit ConcatCpu(const KernelContext& context) : inputs_(context.inputs) {
+    ConcatCpu(const ConcatSpec& /*spec*/, const KernelContext& context) : inputs_(context.inputs) {
         const Shape first = inputs_.at(0).shape;
         std::int64_t joined = 0;
         std::int64_t block = 1;
@@ -132,14 +104,35 @@ private:
     TensorFormat whole_;                ///< likewise
 };
 
+class Concat final : public SpecLayer<ConcatSpec, ConcatCpu> {
+public:
+    [[nodiscard]] std::string_view kind() const override { return "concat"; }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        if (inputs.empty()) {
+            fail<ShapeError>({.where = "concat",
+                              .what = "inputs do not fit",
+                              .expected = "one or more [C,H,W], [F] or [T,F]",
+                              .got = "none"});
+        }
+        std::int64_t joined = 0;
+        for (const Shape& shape : inputs) {
+            if (!(with_joined(shape, 1) == with_joined(inputs[0], 1))) {
+                fail<ShapeError>({.where = "concat",
+                                  .what = inputs[0].rank() == 3 ? "heights or widths differ"
+                                                                : "positions differ",
+                                  .expected = to_string(inputs[0]),
+                                  .got = to_string(shape)});
+            }
+            joined += shape[joined_axis(shape)];
+        }
+        return with_joined(inputs[0], joined);
+    }
+};
+
 }  // namespace
 
 std::shared_ptr<const Layer> make_concat() {
     return std::make_shared<Concat>();
-}
-
-MadeKernel make_cpu_kernel(const ConcatSpec& /*spec*/, const KernelContext& context) {
-    return std::make_unique<ConcatCpu>(context);
 }
 
 }  // namespace cohort

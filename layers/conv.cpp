@@ -1,9 +1,247 @@
-// 2-D convolution: shapes and parameters. The kernels are in conv_cpu.cpp and cuda/conv.cpp.
+// 2-D convolution, and its kernel for the CPU through oneDNN.
+//
+// Activations stay in the blocked order [N, C/16, H, W, 16] between layers. The flat buffers hold
+// weights in canonical order; they are reordered once per pass into memory shared by all slices.
+// Weight gradients are summed per team member over its slices in order, then over the members in
+// order, and reordered into the flat gradient: the result does not depend on timing.
+#include <algorithm>
+#include <vector>
+
 #include "cohort/core/error.hpp"
+#include "layers/cpu/conv_primitives.hpp"
+#include "layers/cpu/elementwise_cpu.hpp"
+#include "layers/cpu/weight_reorder.hpp"
 #include "layers/kernels.hpp"
+#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t padded(std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// Where a convolution keeps what it makes of its weights in memory shared by all slices.
+class ConvMemory {
+public:
+    ConvMemory(const ConvSpec& spec, const ConvPlan& plan, const KernelContext& context)
+        : plan_(plan),
+          input_gradient_(context.input_gradient),
+          taps_(spec.options.kernel * spec.options.kernel),
+          row_(context.inputs.at(0).shape[0] / spec.options.groups * taps_) {}
+
+    /// Floats of one output channel's weights, and those with padded input channels.
+    [[nodiscard]] std::int64_t row() const { return row_; }
+    [[nodiscard]] std::int64_t padded_row() const { return plan_.input_channels() * taps_; }
+
+    [[nodiscard]] dnnl::memory::desc bias_desc() const {
+        return {
+            {plan_.output_channels()}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a};
+    }
+    [[nodiscard]] std::size_t bias_bytes() const {
+        return padded(static_cast<std::size_t>(plan_.output_channels()) * sizeof(float));
+    }
+
+    /// Weights of channels that do not fill their blocks pass through row-major staging memory,
+    /// with zeros for the missing channels.
+    [[nodiscard]] std::size_t staging_bytes() const {
+        return plan_.pads_channels() ? padded(plan_.canonical_weights().get_size()) : 0;
+    }
+    [[nodiscard]] std::size_t data_weight_bytes() const {
+        return input_gradient_ ? padded(plan_.data_weights().get_size()) : 0;
+    }
+    /// One member's sums: weights in the primitive's order, then the bias.
+    [[nodiscard]] std::size_t partial_bytes() const {
+        return padded(plan_.weights_gradient().get_size()) + bias_bytes();
+    }
+    [[nodiscard]] std::byte* partial(std::byte* shared, int member) const {
+        return shared + data_weight_bytes() + staging_bytes() +
+               partial_bytes() * static_cast<std::size_t>(member);
+    }
+    [[nodiscard]] float* partial_bias(std::byte* partial) const {
+        return reinterpret_cast<float*>(partial + padded(plan_.weights_gradient().get_size()));
+    }
+
+private:
+    const ConvPlan& plan_;
+    bool input_gradient_;
+    std::int64_t taps_;
+    std::int64_t row_;
+};
+
+class ConvCpu final : public Kernel {
+public:
+    ConvCpu(const ConvSpec& spec, const KernelContext& context)
+        : spec_(spec),
+          plan_(spec, context),
+          memory_(spec_, plan_, context),
+          team_(cpu_team(context.device)),
+          training_(context.training),
+          input_gradient_(context.input_gradient),
+          used_(static_cast<std::size_t>(team_.size())) {
+        traits_.output = plan_.output();
+        traits_.backward_reads_output = spec.relu;
+        traits_.weight_bytes = plan_.canonical_weights().get_size();
+    }
+
+    [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
+        KernelMemory memory;
+        for (const std::int64_t samples : slice_sizes) {
+            const ConvPrimitives& made = plan_.prepare(samples);
+            memory.forward_scratch =
+                std::max(memory.forward_scratch, made.forward_scratch.get_size());
+            if (training_) {
+                memory.backward_scratch =
+                    std::max({memory.backward_scratch, made.data_scratch.get_size(),
+                              memory_.partial_bytes() + made.weights_scratch.get_size()});
+            }
+        }
+        memory.forward_shared = padded(plan_.forward_weights().get_size()) +
+                                memory_.staging_bytes() + memory_.bias_bytes();
+        make_reorders();
+        if (training_) {
+            memory.backward_shared =
+                memory_.data_weight_bytes() + memory_.staging_bytes() +
+                memory_.partial_bytes() * static_cast<std::size_t>(team_.size());
+        }
+        return memory;
+    }
+
+    void begin_forward(std::byte* shared) override {
+        std::byte* staging = shared + padded(plan_.forward_weights().get_size());
+        reorders_.forward.run(padded_weights(staging), shared);
+        if (spec_.options.bias) {
+            auto* bias = reinterpret_cast<float*>(staging + memory_.staging_bytes());
+            std::fill_n(bias, plan_.output_channels(), 0.0F);
+            std::copy_n(binding_.parameters[1], spec_.options.channels, bias);
+        }
+    }
+
+    void forward(int /*pass*/, const KernelSlice& slice) override {
+        const ConvPrimitives& made = plan_.at(slice.samples);
+        std::unordered_map<int, dnnl::memory> arguments{
+            {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
+            {DNNL_ARG_WEIGHTS, wrap(plan_.forward_weights(), slice.shared)},
+            {DNNL_ARG_DST, wrap(made.output, slice.output)},
+            {DNNL_ARG_SCRATCHPAD, wrap(made.forward_scratch, slice.scratch)}};
+        if (spec_.options.bias) {
+            const std::byte* bias =
+                slice.shared + padded(plan_.forward_weights().get_size()) + memory_.staging_bytes();
+            arguments.emplace(DNNL_ARG_BIAS, wrap(memory_.bias_desc(), bias));
+        }
+        execute("conv", made.forward, arguments);
+        if (spec_.relu) {  // oneDNN's own would turn NaN into 0
+            relu_in_place(slice.output, slice.samples * traits_.output.sample_floats());
+        }
+    }
+
+    void begin_backward(std::byte* shared) override {
+        std::fill(used_.begin(), used_.end(), char{0});
+        if (input_gradient_) {
+            reorders_.data.run(padded_weights(shared + memory_.data_weight_bytes()), shared);
+        }
+    }
+
+    void backward(int /*pass*/, const KernelSlice& slice) override {
+        if (spec_.relu) {
+            relu_mask(slice.output, slice.output_gradient,
+                      slice.samples * traits_.output.sample_floats());
+        }
+        backward_weights(slice);
+        if (slice.input_gradients[0] == nullptr) {
+            return;
+        }
+        const ConvPrimitives& made = plan_.at(slice.samples);
+        execute("conv gradient of input", made.backward_data,
+                {{DNNL_ARG_DIFF_SRC, wrap(made.source, slice.input_gradients[0])},
+                 {DNNL_ARG_WEIGHTS, wrap(plan_.data_weights(), slice.shared)},
+                 {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
+                 {DNNL_ARG_SCRATCHPAD, wrap(made.data_scratch, slice.scratch)}});
+    }
+
+    void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
+        add_member_sums(team_, reinterpret_cast<float*>(memory_.partial(shared, 0)),
+                        memory_.partial_bytes() / sizeof(float), used_);
+        auto* staging = reinterpret_cast<float*>(shared + memory_.data_weight_bytes());
+        float* target = plan_.pads_channels() ? staging : binding_.gradients[0];
+        reorders_.gradient.run(memory_.partial(shared, 0), target);
+        if (plan_.pads_channels()) {
+            for (std::int64_t o = 0; o < spec_.options.channels; ++o) {
+                std::copy_n(staging + o * memory_.padded_row(), memory_.row(),
+                            binding_.gradients[0] + o * memory_.row());
+            }
+        }
+        if (spec_.options.bias) {
+            std::copy_n(memory_.partial_bias(memory_.partial(shared, 0)), spec_.options.channels,
+                        binding_.gradients[1]);
+        }
+    }
+
+private:
+    struct Reorders {
+        WeightReorder forward;
+        WeightReorder data;
+        WeightReorder gradient;
+    };
+
+    [[nodiscard]] const float* padded_weights(std::byte* staging) const {
+        if (!plan_.pads_channels()) {
+            return binding_.parameters[0];
+        }
+        auto* weights = reinterpret_cast<float*>(staging);
+        std::fill_n(weights, plan_.output_channels() * memory_.padded_row(), 0.0F);
+        for (std::int64_t o = 0; o < spec_.options.channels; ++o) {
+            std::copy_n(binding_.parameters[0] + o * memory_.row(), memory_.row(),
+                        weights + o * memory_.padded_row());
+        }
+        return weights;
+    }
+
+    void make_reorders() {
+        reorders_.forward = {plan_.canonical_weights(), plan_.forward_weights(), team_};
+        if (training_) {
+            reorders_.gradient = {plan_.weights_gradient(), plan_.canonical_weights(), team_};
+        }
+        if (training_ && input_gradient_) {
+            reorders_.data = {plan_.canonical_weights(), plan_.data_weights(), team_};
+        }
+    }
+
+    /// The first slice of a member writes its sums, later ones go to scratch and are added.
+    void backward_weights(const KernelSlice& slice) {
+        const ConvPrimitives& made = plan_.at(slice.samples);
+        std::byte* sums = memory_.partial(slice.shared, slice.member);
+        char& used = used_[static_cast<std::size_t>(slice.member)];
+        std::byte* target = used == 0 ? sums : slice.scratch;
+        std::unordered_map<int, dnnl::memory> arguments{
+            {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
+            {DNNL_ARG_DIFF_WEIGHTS, wrap(plan_.weights_gradient(), target)},
+            {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
+            {DNNL_ARG_SCRATCHPAD,
+             wrap(made.weights_scratch, slice.scratch + memory_.partial_bytes())}};
+        if (spec_.options.bias) {
+            arguments.emplace(DNNL_ARG_DIFF_BIAS,
+                              wrap(memory_.bias_desc(), memory_.partial_bias(target)));
+        }
+        execute("conv gradient of weights", made.backward_weights, arguments);
+        if (used != 0) {
+            accumulate(reinterpret_cast<float*>(sums), reinterpret_cast<float*>(slice.scratch),
+                       static_cast<std::int64_t>(memory_.partial_bytes() / sizeof(float)));
+        }
+        used = 1;
+    }
+
+    ConvSpec spec_;
+    ConvPlan plan_;
+    ConvMemory memory_;
+    ThreadTeam& team_;
+    bool training_;
+    bool input_gradient_;
+    Reorders reorders_;
+    std::vector<char> used_;  ///< per member: has written its sums
+};
 
 void check_options(const ConvOptions& o) {
     if (o.channels < 1 || o.kernel < 1 || o.stride < 1 || o.padding < 0 || o.dilation < 1 ||
@@ -15,9 +253,9 @@ void check_options(const ConvOptions& o) {
     }
 }
 
-class Conv final : public Layer {
+class Conv final : public SpecLayer<ConvSpec, ConvCpu> {
 public:
-    explicit Conv(const ConvSpec& spec) : spec_(spec) { check_options(spec.options); }
+    explicit Conv(const ConvSpec& spec) : SpecLayer(spec) { check_options(spec.options); }
 
     [[nodiscard]] std::string_view kind() const override {
         return spec_.relu ? "conv+relu" : "conv";
@@ -65,13 +303,6 @@ public:
     [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
         return spec_.relu ? nullptr : std::make_shared<Conv>(ConvSpec{spec_.options, true});
     }
-
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    ConvSpec spec_;
 };
 
 }  // namespace

@@ -12,28 +12,6 @@
 namespace cohort {
 namespace {
 
-class Dropout final : public Layer {
-public:
-    explicit Dropout(const DropoutSpec& spec) : spec_(spec) {
-        if (!(spec.probability >= 0.0F && spec.probability < 1.0F)) {
-            fail<ShapeError>({.where = "dropout",
-                              .what = "unusable probability",
-                              .expected = "0 <= p < 1",
-                              .got = std::to_string(spec.probability)});
-        }
-    }
-    [[nodiscard]] std::string_view kind() const override { return "dropout"; }
-    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        return only_input("dropout", inputs, 0);
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    DropoutSpec spec_;
-};
-
 class DropoutCpu final : public Kernel {
 public:
     DropoutCpu(const DropoutSpec& spec, const KernelContext& context) : spec_(spec) {
@@ -90,14 +68,26 @@ private:
     DropoutSpec spec_;
 };
 
+class Dropout final : public SpecLayer<DropoutSpec, DropoutCpu> {
+public:
+    explicit Dropout(const DropoutSpec& spec) : SpecLayer(spec) {
+        if (!(spec.probability >= 0.0F && spec.probability < 1.0F)) {
+            fail<ShapeError>({.where = "dropout",
+                              .what = "unusable probability",
+                              .expected = "0 <= p < 1",
+                              .got = std::to_string(spec.probability)});
+        }
+    }
+    [[nodiscard]] std::string_view kind() const override { return "dropout"; }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        return only_input("dropout", inputs, 0);
+    }
+};
+
 }  // namespace
 
 std::shared_ptr<const Layer> make_dropout(float probability, std::uint32_t stream) {
     return std::make_shared<Dropout>(DropoutSpec{probability, stream});
-}
-
-MadeKernel make_cpu_kernel(const DropoutSpec& spec, const KernelContext& context) {
-    return std::make_unique<DropoutCpu>(spec, context);
 }
 
 }  // namespace cohort

@@ -5,20 +5,9 @@
 namespace cohort {
 namespace {
 
-class Flatten final : public Layer {
-public:
-    [[nodiscard]] std::string_view kind() const override { return "flatten"; }
-    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        return {only_input("flatten", inputs, 0).elements()};
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(FlattenSpec{}, context);
-    }
-};
-
 class FlattenCpu final : public Kernel {
 public:
-    explicit FlattenCpu(const KernelContext& context)
+    FlattenCpu(const FlattenSpec& /*spec*/, const KernelContext& context)
         : input_(context.inputs.at(0)), row_major_{input_.shape, 1} {
         traits_.output = {Shape{input_.shape.elements()}, 1};
         traits_.backward_reads_inputs = false;
@@ -40,14 +29,18 @@ private:
     TensorFormat row_major_;
 };
 
+class Flatten final : public SpecLayer<FlattenSpec, FlattenCpu> {
+public:
+    [[nodiscard]] std::string_view kind() const override { return "flatten"; }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        return {only_input("flatten", inputs, 0).elements()};
+    }
+};
+
 }  // namespace
 
 std::shared_ptr<const Layer> make_flatten() {
     return std::make_shared<Flatten>();
-}
-
-MadeKernel make_cpu_kernel(const FlattenSpec& /*spec*/, const KernelContext& context) {
-    return std::make_unique<FlattenCpu>(context);
 }
 
 }  // namespace cohort

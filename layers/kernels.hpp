@@ -4,8 +4,8 @@
 
 #include "cohort/layers/layer.hpp"
 
-// One maker per layer and backend. `*_cpu.cpp` defines the CPU's; the CUDA ones come from `cuda/`,
-// or from kernels_no_cuda.cpp, which has the same symbols and refuses.
+// What layers are made of. A layer's file has its kernel for the CPU; those for GPUs come from
+// `cuda/`, or from kernels_no_cuda.cpp, which has the same symbols and refuses.
 namespace cohort {
 
 struct ConvSpec {
@@ -36,6 +36,8 @@ struct PoolSpec {
     PoolKind kind = PoolKind::kMax;
     PoolOptions options;
 };
+[[nodiscard]] Shape pooled_shape(const PoolSpec& spec, const Shape& input);
+
 struct DropoutSpec {
     float probability = 0;
     std::uint32_t stream = 0;
@@ -47,18 +49,6 @@ struct ConcatSpec {};
 struct FlattenSpec {};
 
 using MadeKernel = std::unique_ptr<Kernel>;
-
-MadeKernel make_cpu_kernel(const ConvSpec& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const LinearSpec& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const LstmSpec& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const LastPositionSpec& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const BatchNormSpec& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const ActivationKind& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const PoolSpec& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const DropoutSpec& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const AddSpec& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const ConcatSpec& spec, const KernelContext& context);
-MadeKernel make_cpu_kernel(const FlattenSpec& spec, const KernelContext& context);
 
 MadeKernel make_cuda_kernel(const ConvSpec& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const LinearSpec& spec, const KernelContext& context);
@@ -72,16 +62,23 @@ MadeKernel make_cuda_kernel(const AddSpec& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const ConcatSpec& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const FlattenSpec& spec, const KernelContext& context);
 
-template <class Spec>
-MadeKernel make_kernel(const Spec& spec, const KernelContext& context) {
-    return context.device.kind() == DeviceKind::kCuda ? make_cuda_kernel(spec, context)
-                                                      : make_cpu_kernel(spec, context);
-}
+/// A layer that its specification says all about. @tparam CpuKernel  made of specification and
+/// context
+template <class Spec, class CpuKernel>
+class SpecLayer : public Layer {
+public:
+    explicit SpecLayer(const Spec& spec = {}) : spec_(spec) {}
+    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const final {
+        if (context.device.kind() == DeviceKind::kCuda) {
+            return make_cuda_kernel(spec_, context);
+        }
+        return std::make_unique<CpuKernel>(spec_, context);
+    }
 
-[[nodiscard]] std::unique_ptr<LossKernel> make_cpu_cross_entropy(const KernelContext& context,
-                                                                 std::int64_t classes);
-[[nodiscard]] std::unique_ptr<LossKernel> make_cpu_squared_error(const KernelContext& context,
-                                                                 std::int64_t outputs);
+protected:
+    Spec spec_;
+};
+
 [[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(LossKind kind,
                                                          const KernelContext& context,
                                                          std::int64_t outputs);

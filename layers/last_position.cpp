@@ -6,20 +6,9 @@
 namespace cohort {
 namespace {
 
-class LastPosition final : public Layer {
-public:
-    [[nodiscard]] std::string_view kind() const override { return "last_position"; }
-    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        return {only_input("last_position", inputs, 2)[1]};
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(LastPositionSpec{}, context);
-    }
-};
-
 class LastPositionCpu final : public Kernel {
 public:
-    explicit LastPositionCpu(const KernelContext& context)
+    LastPositionCpu(const LastPositionSpec& /*spec*/, const KernelContext& context)
         : floats_(context.inputs.at(0).shape.elements()), features_(context.inputs[0].shape[1]) {
         traits_.output = {Shape{features_}, 1};
         traits_.backward_reads_inputs = false;
@@ -46,14 +35,18 @@ private:
     std::int64_t features_;
 };
 
+class LastPosition final : public SpecLayer<LastPositionSpec, LastPositionCpu> {
+public:
+    [[nodiscard]] std::string_view kind() const override { return "last_position"; }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        return {only_input("last_position", inputs, 2)[1]};
+    }
+};
+
 }  // namespace
 
 std::shared_ptr<const Layer> make_last_position() {
     return std::make_shared<LastPosition>();
-}
-
-MadeKernel make_cpu_kernel(const LastPositionSpec& /*spec*/, const KernelContext& context) {
-    return std::make_unique<LastPositionCpu>(context);
 }
 
 }  // namespace cohort

@@ -12,22 +12,6 @@ std::int64_t TensorFormat::sample_floats() const noexcept {
     return (shape[0] + block - 1) / block * block * shape[1] * shape[2];
 }
 
-std::vector<TensorSpec> Layer::parameters(std::span<const Shape> /*inputs*/) const {
-    return {};
-}
-std::vector<TensorSpec> Layer::state(std::span<const Shape> /*inputs*/) const {
-    return {};
-}
-double Layer::forward_flops(std::span<const Shape> /*inputs*/) const {
-    return 0;
-}
-std::shared_ptr<const Layer> Layer::with_relu() const {
-    return nullptr;
-}
-std::shared_ptr<const Layer> Layer::with_add() const {
-    return nullptr;
-}
-
 const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, int rank) {
     if (inputs.size() != 1 || (rank != 0 && inputs[0].rank() != rank)) {
         fail<ShapeError>({.where = layer,
@@ -40,15 +24,6 @@ const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, i
                                                     : std::to_string(inputs.size()) + " inputs"});
     }
     return inputs[0];
-}
-
-std::unique_ptr<LossKernel> make_loss(LossKind kind, const KernelContext& context,
-                                      std::int64_t outputs) {
-    if (context.device.kind() == DeviceKind::kCuda) {
-        return make_cuda_loss(kind, context, outputs);
-    }
-    return kind == LossKind::kMeanSquaredError ? make_cpu_squared_error(context, outputs)
-                                               : make_cpu_cross_entropy(context, outputs);
 }
 
 std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& stream,
@@ -64,18 +39,6 @@ std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& strea
              .got = word_of(precision)});
     }
     return nullptr;
-}
-
-KernelMemory Kernel::prepare(std::span<const std::int64_t> /*slice_sizes*/) {
-    return {};
-}
-void Kernel::begin_forward(std::byte* /*shared*/) {
-}
-void Kernel::end_forward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {
-}
-void Kernel::begin_backward(std::byte* /*shared*/) {
-}
-void Kernel::end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {
 }
 
 }  // namespace cohort

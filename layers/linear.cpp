@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
-#include "layers/cpu/gemm_cpu.hpp"
 #include "layers/kernels.hpp"
-#include "layers/member_sums.hpp"
 #include "tensor/cpu_team.hpp"
 
 namespace cohort {
@@ -20,46 +19,6 @@ namespace {
 std::int64_t features_of(const Shape& shape) {
     return shape[shape.rank() - 1];
 }
-
-class Linear final : public Layer {
-public:
-    explicit Linear(const LinearSpec& spec) : spec_(spec) {
-        if (spec.options.features < 1) {
-            fail<ShapeError>({.where = "linear", .what = "features must be at least 1"});
-        }
-    }
-    [[nodiscard]] std::string_view kind() const override {
-        return spec_.relu ? "linear+relu" : "linear";
-    }
-    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        if (inputs.size() == 1 && inputs[0].rank() == 2) {
-            return {inputs[0][0], spec_.options.features};
-        }
-        only_input("linear", inputs, 1);
-        return {spec_.options.features};
-    }
-    [[nodiscard]] std::vector<TensorSpec> parameters(std::span<const Shape> inputs) const override {
-        std::vector<TensorSpec> specs{{"weight",
-                                       Shape{spec_.options.features, features_of(inputs[0])},
-                                       Initialisation::kHeNormal, true}};
-        if (spec_.options.bias) {
-            specs.push_back({"bias", Shape{spec_.options.features}, Initialisation::kZero, false});
-        }
-        return specs;
-    }
-    [[nodiscard]] double forward_flops(std::span<const Shape> inputs) const override {
-        return 2.0 * static_cast<double>(spec_.options.features * inputs[0].elements());
-    }
-    [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
-        return spec_.relu ? nullptr : std::make_shared<Linear>(LinearSpec{spec_.options, true});
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    LinearSpec spec_;
-};
 
 class LinearCpu final : public Kernel {
 public:
@@ -148,14 +107,44 @@ private:
     std::vector<char> used_;  ///< per member: has written its sums
 };
 
+class Linear final : public SpecLayer<LinearSpec, LinearCpu> {
+public:
+    explicit Linear(const LinearSpec& spec) : SpecLayer(spec) {
+        if (spec.options.features < 1) {
+            fail<ShapeError>({.where = "linear", .what = "features must be at least 1"});
+        }
+    }
+    [[nodiscard]] std::string_view kind() const override {
+        return spec_.relu ? "linear+relu" : "linear";
+    }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        if (inputs.size() == 1 && inputs[0].rank() == 2) {
+            return {inputs[0][0], spec_.options.features};
+        }
+        only_input("linear", inputs, 1);
+        return {spec_.options.features};
+    }
+    [[nodiscard]] std::vector<TensorSpec> parameters(std::span<const Shape> inputs) const override {
+        std::vector<TensorSpec> specs{{"weight",
+                                       Shape{spec_.options.features, features_of(inputs[0])},
+                                       Initialisation::kHeNormal, true}};
+        if (spec_.options.bias) {
+            specs.push_back({"bias", Shape{spec_.options.features}, Initialisation::kZero, false});
+        }
+        return specs;
+    }
+    [[nodiscard]] double forward_flops(std::span<const Shape> inputs) const override {
+        return 2.0 * static_cast<double>(spec_.options.features * inputs[0].elements());
+    }
+    [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
+        return spec_.relu ? nullptr : std::make_shared<Linear>(LinearSpec{spec_.options, true});
+    }
+};
+
 }  // namespace
 
 std::shared_ptr<const Layer> make_linear(const LinearOptions& options) {
     return std::make_shared<Linear>(LinearSpec{options, false});
-}
-
-MadeKernel make_cpu_kernel(const LinearSpec& spec, const KernelContext& context) {
-    return std::make_unique<LinearCpu>(spec, context);
 }
 
 }  // namespace cohort

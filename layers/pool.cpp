@@ -2,59 +2,10 @@
 #include <algorithm>
 #include "cohort/core/error.hpp"
 #include "layers/cpu/dnnl_version.hpp"
-#include "layers/cpu/primitive_cache.hpp"
 #include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {
-
-Shape pooled_shape(const PoolSpec& spec, const Shape& x) {
-    if (spec.kind == PoolKind::kGlobalAverage) {
-        return {x[0], 1, 1};
-    }
-    const PoolOptions& o = spec.options;
-    const auto extent = [&](std::int64_t in) {
-        return (in + 2 * o.padding - o.kernel) / o.stride + 1;
-    };
-    return {x[0], extent(x[1]), extent(x[2])};
-}
-
-class Pool final : public Layer {
-public:
-    explicit Pool(const PoolSpec& spec) : spec_(spec) {
-        const PoolOptions& o = spec.options;
-        if (o.kernel < 1 || o.stride < 1 || o.padding < 0 || 2 * o.padding > o.kernel) {
-            fail<ShapeError>({.where = kind(),
-                              .what = "unusable options",
-                              .expected = "kernel, stride >= 1 and 0 <= padding <= kernel / 2"});
-        }
-    }
-    [[nodiscard]] std::string_view kind() const override {
-        switch (spec_.kind) {
-            case PoolKind::kMax: return "max_pool";
-            case PoolKind::kAverage: return "average_pool";
-            case PoolKind::kGlobalAverage: return "global_average_pool";
-        }
-        return "pool";
-    }
-    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        const Shape& x = only_input(kind(), inputs, 3);
-        const std::int64_t room = std::min(x[1], x[2]) + 2 * spec_.options.padding;
-        if (spec_.kind != PoolKind::kGlobalAverage && room < spec_.options.kernel) {
-            fail<ShapeError>({.where = kind(),
-                              .what = "window does not fit into the input",
-                              .expected = "at least " + std::to_string(spec_.options.kernel),
-                              .got = to_string(x)});
-        }
-        return pooled_shape(spec_, x);
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    PoolSpec spec_;
-};
 
 class PoolCpu final : public Kernel {
 public:
@@ -157,14 +108,45 @@ private:
     PrimitiveCache<Primitives> made_;
 };
 
+class Pool final : public SpecLayer<PoolSpec, PoolCpu> {
+public:
+    explicit Pool(const PoolSpec& spec) : SpecLayer(spec) {
+        const PoolOptions& o = spec.options;
+        if (o.kernel < 1 || o.stride < 1 || o.padding < 0 || 2 * o.padding > o.kernel) {
+            fail<ShapeError>({.where = kind(),
+                              .what = "unusable options",
+                              .expected = "kernel, stride >= 1 and 0 <= padding <= kernel / 2"});
+        }
+    }
+    [[nodiscard]] std::string_view kind() const override { return word_of(spec_.kind); }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        const Shape& x = only_input(kind(), inputs, 3);
+        const std::int64_t room = std::min(x[1], x[2]) + 2 * spec_.options.padding;
+        if (spec_.kind != PoolKind::kGlobalAverage && room < spec_.options.kernel) {
+            fail<ShapeError>({.where = kind(),
+                              .what = "window does not fit into the input",
+                              .expected = "at least " + std::to_string(spec_.options.kernel),
+                              .got = to_string(x)});
+        }
+        return pooled_shape(spec_, x);
+    }
+};
+
 }  // namespace
+
+Shape pooled_shape(const PoolSpec& spec, const Shape& x) {
+    if (spec.kind == PoolKind::kGlobalAverage) {
+        return {x[0], 1, 1};
+    }
+    const PoolOptions& o = spec.options;
+    const auto extent = [&](std::int64_t in) {
+        return (in + 2 * o.padding - o.kernel) / o.stride + 1;
+    };
+    return {x[0], extent(x[1]), extent(x[2])};
+}
 
 std::shared_ptr<const Layer> make_pool(PoolKind kind, const PoolOptions& options) {
     return std::make_shared<Pool>(PoolSpec{kind, options});
-}
-
-MadeKernel make_cpu_kernel(const PoolSpec& spec, const KernelContext& context) {
-    return std::make_unique<PoolCpu>(spec, context);
 }
 
 }  // namespace cohort

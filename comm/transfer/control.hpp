@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cohort/comm/messenger.hpp"
@@ -59,10 +60,7 @@ struct Suspect {
     int rank = 0;
     bool dead = false;
     std::string reason;
-    template <class Io>
-    void fields(Io& io) {
-        io(rank, dead, reason);
-    }
+    auto fields() { return std::tie(rank, dead, reason); }
 };
 
 /// What was moved, counted on the communication thread, read anywhere.

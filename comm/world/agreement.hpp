@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "cohort/comm/operations.hpp"
@@ -22,10 +23,7 @@ struct Verdict {
     ExitCode code = ExitCode::kDone;
     std::string message;
     std::uint64_t epoch = 0;  ///< of the membership when it was agreed
-    template <class Io>
-    void fields(Io& io) {
-        io(code, message, epoch);
-    }
+    auto fields() { return std::tie(code, message, epoch); }
 };
 
 /// The worst of `verdicts` (by rank), with each different message once and the ranks that said it.

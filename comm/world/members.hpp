@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 namespace cohort {
@@ -13,10 +14,7 @@ struct MembershipState {
     std::uint64_t epoch = 0;
     std::vector<std::uint8_t> excluded;  ///< by rank
     std::vector<std::uint64_t> lost_at;  ///< by rank: epoch of the last exclusion; 0: never
-    template <class Io>
-    void fields(Io& io) {
-        io(epoch, excluded, lost_at);
-    }
+    auto fields() { return std::tie(epoch, excluded, lost_at); }
 };
 
 /// What this rank knows of it. Thread safe after open().

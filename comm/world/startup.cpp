@@ -11,6 +11,7 @@
 #include <cmath>
 #include <map>
 #include <thread>
+#include <tuple>
 
 #include "cohort/core/error.hpp"
 #include "comm/base/leftovers.hpp"
@@ -29,9 +30,9 @@ struct Introduction {
     double stall_limit_s = 0;
     double lost_after_s = 0;
     std::int64_t chunk_bytes = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(info, pid_space, leader, gpus, servers, stall_limit_s, lost_after_s, chunk_bytes);
+    auto fields() {
+        return std::tie(info, pid_space, leader, gpus, servers, stall_limit_s, lost_after_s,
+                        chunk_bytes);
     }
 };
 

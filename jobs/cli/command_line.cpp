@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 
 #include "cohort/core/version.hpp"
 #include "jobs/cli/config_file.hpp"
@@ -58,52 +57,20 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
     app_.set_version_flag("--version",
                           fmt::format("cohort {} ({}, {})", version(), revision(), build_type()));
     app_.require_subcommand(1);
-    add(app_, "train", "Train a model on a dataset file", make_train_command());
-    add(app_, "simulate", "Train on a virtual cluster, to see what each mode would do there",
-        make_simulate_command());
-    add(app_, "eval", "Accuracy and loss of a trained model on a dataset", make_eval_command());
-    add(app_, "import", "Convert data to the HDF5 layout that training reads",
-        make_import_command());
-    add(app_, "sweep", "Simulate many runs: modes, patterns and seeds of an experiment",
-        make_sweep_command());
-    add(app_, "report", "Tables and pictures of a sweep or of simulations, as one HTML page",
-        make_report_command());
-    add(app_, "info", "Versions and machine; on request also a dataset and the layers of a model",
-        make_info_command());
-    add(app_, "ctl", "Change the mode of a running job, ask how it stands, or stop it",
-        make_ctl_command());
-    add(app_, "profile", "Measure what a model costs on this machine, for simulations",
-        make_profile_command());
-    CLI::App* chooser =
-        app_.add_subcommand("chooser", "The regressor of star-ml: training from runs, scores");
-    chooser->require_subcommand(1);
-    add(*chooser, "train", "Fit the regressor's weights to what runs measured, and say how well",
-        make_chooser_train_command());
-    add(*chooser, "score", "Apply weights to what runs measured", make_chooser_score_command());
-    CLI::App* efficiency = app_.add_subcommand(
-        "efficiency", "What stale gradients cost: training from sweeps, scores");
-    efficiency->require_subcommand(1);
-    add(*efficiency, "train", "Fit the efficiency model to sweeps, and say how well it does",
-        make_efficiency_train_command());
-    add(*efficiency, "score", "Apply an efficiency model to sweeps",
-        make_efficiency_score_command());
-    CLI::App* predictor =
-        app_.add_subcommand("predictor", "Predictors of workers' times: training, scores");
-    predictor->require_subcommand(1);
-    add(*predictor, "train", "Train the LSTM predictor from recorded runs",
-        make_predictor_train_command());
-    add(*predictor, "score", "Replay recorded runs through predictors: how good they are",
-        make_predictor_score_command());
-    CLI::App* trace = app_.add_subcommand("trace", "What slows workers down, and when");
-    trace->require_subcommand(1);
-    add(*trace, "make", "Write a pattern as a trace", make_trace_make_command());
-    add(*trace, "show", "A picture of a pattern or a trace: workers, time, speed",
-        make_trace_show_command());
-    CLI::App* bench = app_.add_subcommand("bench", "Measure parts of the program");
-    bench->require_subcommand(1);
-    add(*bench, "engine", "Time of training steps on synthetic data", make_bench_engine_command());
-    add(*bench, "exchange", "Time of the exchange between the ranks that mpirun starts",
-        make_bench_exchange_command());
+    const CommandGroup all(*this, app_);
+    for (const auto add_commands :
+         {add_train_command, add_simulate_command, add_eval_command, add_import_command,
+          add_sweep_command, add_report_command, add_info_command, add_ctl_command,
+          add_profile_command, add_chooser_commands, add_efficiency_commands,
+          add_predictor_commands, add_trace_commands, add_bench_commands}) {
+        add_commands(all);
+    }
+}
+
+CommandGroup CommandGroup::group(const std::string& name, const std::string& description) const {
+    CLI::App* const app = app_.add_subcommand(name, description);
+    app->require_subcommand(1);
+    return {line_, *app};
 }
 
 void CommandLine::add(CLI::App& parent, const std::string& name, const std::string& description,

@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cohort/core/error.hpp"
@@ -25,6 +27,12 @@ struct CommandContext {
     LaunchEnv env;
     std::vector<EffectiveOption> options;
     std::string config;  ///< the config file that was read; empty: none
+
+    /// Where the value of an option comes from, see EffectiveOption.
+    [[nodiscard]] std::string origin(std::string_view name) const {
+        const auto found = std::ranges::find(options, name, &EffectiveOption::name);
+        return found == options.end() ? "" : found->origin;
+    }
 };
 
 /// One leaf of the command tree, e.g. `cohort train`. Each option fills a field of the command.
@@ -36,6 +44,23 @@ public:
     virtual ~Command() = default;
     virtual void declare(CLI::App& app) = 0;
     virtual ExitCode run(const CommandContext& context) = 0;
+};
+
+class CommandLine;
+
+/// A place in the command tree, below which commands are added.
+class CommandGroup {
+public:
+    CommandGroup(CommandLine& line, CLI::App& app) : line_(line), app_(app) {}
+    /// A leaf that is a command of type C.
+    template <class C>
+    void add(const std::string& name, const std::string& description) const;
+    /// A place below this one, of which one command has to be named.
+    [[nodiscard]] CommandGroup group(const std::string& name, const std::string& description) const;
+
+private:
+    CommandLine& line_;
+    CLI::App& app_;
 };
 
 /// The command tree with all options. Order of precedence: default < config file < command line.
@@ -54,6 +79,10 @@ public:
     /// All commands and options as Markdown, the text of docs/options.md.
     [[nodiscard]] std::string markdown();
 
+    /// @param parent  of this tree
+    void add(CLI::App& parent, const std::string& name, const std::string& description,
+             std::unique_ptr<Command> command);
+
 private:
     struct Leaf {
         CLI::App* app = nullptr;
@@ -62,8 +91,6 @@ private:
         bool dump_config = false;
     };
 
-    void add(CLI::App& parent, const std::string& name, const std::string& description,
-             std::unique_ptr<Command> command);
     Leaf& parse(std::vector<std::string> arguments);
     /// @param places  of options that the config file decided
     static ExitCode run(const Leaf& leaf, const std::map<std::string, std::string>& places);
@@ -71,5 +98,10 @@ private:
     CLI::App app_;
     std::vector<std::unique_ptr<Leaf>> leaves_;
 };
+
+template <class C>
+void CommandGroup::add(const std::string& name, const std::string& description) const {
+    line_.add(app_, name, description, std::make_unique<C>());
+}
 
 }  // namespace cohort

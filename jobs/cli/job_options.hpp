@@ -1,17 +1,58 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <charconv>
+#include <cstdio>
 #include <string>
+#include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "cohort/core/error.hpp"
+#include "cohort/core/limits.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "core/options.hpp"
 #include "jobs/cli/command_line.hpp"
-#include "jobs/cli/option_value.hpp"
 
 namespace cohort {
+
+/// What is wrong with `text` as a number of type T; empty when it is one, in decimal notation,
+/// whole for whole T, and within `limits`. A whole number is rewritten as it is understood ("007"
+/// becomes "7").
+template <class T>
+std::string check_number(std::string& text, const Limits<T>& limits) {
+    T number{};
+    const char* last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, number);
+    if (error != std::errc() || end != last || !limits.contain(number)) {
+        return fmt::format("expected {}, got '{}'", limits.expected(), text);
+    }
+    if constexpr (std::is_integral_v<T>) {
+        text = std::to_string(number);
+    }
+    return {};
+}
+
+/// Declares an option that takes a text and shows its default in --help.
+inline CLI::Option* value(CLI::App& app, const std::string& name, std::string& field,
+                          const std::string& description) {
+    return app.add_option(name, field, description)->capture_default_str();
+}
+
+/// Declares an option that takes a number and shows its default and range in --help.
+template <class T>
+CLI::Option* value(CLI::App& app, const std::string& name, T& field, const std::string& description,
+                   const Limits<std::type_identity_t<T>>& limits) {
+    CLI::Option* option =
+        app.add_option(name, field, fmt::format("{} ({})", description, limits.text()))
+            ->capture_default_str();
+    return option->transform(
+        CLI::Validator([limits](std::string& text) { return check_number(text, limits); }, ""));
+}
 
 /// Visitor of a list of options (core/options.hpp): declares each on the command line, so that it
 /// fills its field.
@@ -48,6 +89,20 @@ struct DeclareOptions {
     }
 };
 
+/// Prints a line on standard output.
+template <class... T>
+void print_line(fmt::format_string<T...> text, T&&... values) {
+    std::puts(fmt::format(text, std::forward<T>(values)...).c_str());
+}
+
+/// What a command cannot do without has to be given. Errors: UsageError with the other texts.
+inline void need(bool given, const std::string& where, const std::string& what,
+                 const std::string& expected, const std::string& hint = "") {
+    if (!given) {
+        fail<UsageError>({.where = where, .what = what, .expected = expected, .hint = hint});
+    }
+}
+
 /// Where choices among a GPU's algorithms are remembered; empty: nowhere.
 [[nodiscard]] inline std::string tuning_file(const LaunchEnv& env) {
     return env.cache_folder.empty() ? "" : env.cache_folder + "/algorithms.txt";
@@ -56,5 +111,30 @@ struct DeclareOptions {
 /// What the optimizer would not read must not seem to count. @param standard --momentum's default
 /// Errors: UsageError.
 void check_momentum(const CommandContext& context, const LearningOptions& options, double standard);
+
+/// The file that a command writes, and --overwrite.
+class OutputOption {
+public:
+    void declare(CLI::App& app, const std::string& name, const std::string& description);
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] bool given() const noexcept { return !path_.empty(); }
+    /// In place of one that was not given.
+    void set(std::string path) { path_ = std::move(path); }
+
+    /// To be called before the work, so that a file that cannot be written costs none.
+    /// @param inputs  files that the command reads; its config file counts anyway
+    /// @param own_start  first bytes of an earlier output, which is replaced
+    /// Errors: as check_output and check_folder_of.
+    [[nodiscard]] OutputFile check(const CommandContext& context, std::vector<std::string> inputs,
+                                   const std::string& own_start = "") const;
+
+private:
+    std::string name_;
+    std::string path_;
+    bool overwrite_ = false;
+};
+
+/// The files, and in folders those of runs and sweeps: what a command reads that is given these.
+[[nodiscard]] std::vector<std::string> files_of_runs(const std::vector<std::string>& paths);
 
 }  // namespace cohort

@@ -1,19 +1,13 @@
 #include "jobs/cli/stop_signal.hpp"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
+#include <pthread.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <utility>
 
-#include "cohort/core/error.hpp"
 #include "core/log.hpp"
 
 namespace cohort {
@@ -28,50 +22,36 @@ const char* name_of(int number) {
     return number == SIGINT ? "INT" : number == SIGTERM ? "TERM" : "USR1";
 }
 
-}  // namespace
-
-StopSignal::StopSignal(std::string what) : what_(std::move(what)) {
+sigset_t watched_signals() {
     sigset_t set;
     sigemptyset(&set);
     for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
         sigaddset(&set, number);
     }
+    return set;
+}
+
+}  // namespace
+
+StopSignal::StopSignal(std::string what) : what_(std::move(what)) {
+    const sigset_t set = watched_signals();
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
     // Launched with USR1 ignored, so that one that comes too early does not kill.
     std::signal(SIGUSR1, SIG_DFL);
-    signals_ = signalfd(-1, &set, SFD_CLOEXEC);
-    quit_ = eventfd(0, EFD_CLOEXEC);
-    check_invariant(signals_ >= 0 && quit_ >= 0, "signalfd and eventfd are available");
     thread_ = std::thread([this] { watch(); });
 }
 
 StopSignal::~StopSignal() {
-    const std::uint64_t one = 1;
-    if (write(quit_, &one, sizeof one) != sizeof one) {
-        thread_.detach();
-        return;
-    }
+    quitting_ = true;
+    pthread_kill(thread_.native_handle(), SIGUSR1);  // wakes the thread
     thread_.join();
-    close(signals_);
-    close(quit_);
 }
 
 void StopSignal::watch() {
-    std::array<pollfd, 2> sources{pollfd{signals_, POLLIN, 0}, pollfd{quit_, POLLIN, 0}};
+    const sigset_t set = watched_signals();
     bool interrupted = false;
     std::optional<SteadyTime> terminated;
-    while (true) {
-        if (poll(sources.data(), sources.size(), -1) < 0) {
-            continue;
-        }
-        if (sources[1].revents != 0) {
-            return;
-        }
-        signalfd_siginfo info{};
-        if (read(signals_, &info, sizeof info) != sizeof info) {
-            continue;
-        }
-        const int number = static_cast<int>(info.ssi_signo);
+    for (int number = 0; sigwait(&set, &number) == 0 && !quitting_;) {
         if (number == SIGINT && interrupted) {
             std::_Exit(130);
         }

@@ -24,8 +24,7 @@ private:
 
     std::string what_;
     std::atomic<bool> requested_{false};
-    int signals_ = -1;  ///< signalfd
-    int quit_ = -1;     ///< eventfd that ends the thread
+    std::atomic<bool> quitting_{false};
     std::thread thread_;
 };
 

@@ -1,14 +1,11 @@
-#include <fmt/format.h>
 
-#include <cstdio>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
 #include "formats/weights_file.hpp"
-#include "jobs/cli/output_option.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/fit/chooser_training.hpp"
 
@@ -22,29 +19,20 @@ void declare_chooser_runs(CLI::App& app, std::vector<std::string>& runs) {
         ->type_name("DIR...");
 }
 
-void require_chooser_runs(const std::vector<std::string>& folders) {
-    if (folders.empty()) {
-        fail<UsageError>({.where = "--runs", .what = "no run is given", .expected = "folders"});
-    }
-}
-
 void print_score(const std::string& name, const RateScore& score) {
-    std::puts(fmt::format("{:<20} {:>5} {:>13.2f} {:>8.2f} {:>8.2f} {:>10.2f} {:>10.2f} {:>10.2f}",
-                          name, score.runs, 100 * score.timing_model, 100 * score.fixed,
-                          100 * score.anew, 100 * score.continued, 100 * score.anew_first,
-                          100 * score.continued_first)
-                  .c_str());
+    print_line("{:<20} {:>5} {:>13.2f} {:>8.2f} {:>8.2f} {:>10.2f} {:>10.2f} {:>10.2f}", name,
+               score.runs, 100 * score.timing_model, 100 * score.fixed, 100 * score.anew,
+               100 * score.continued, 100 * score.anew_first, 100 * score.continued_first);
 }
 
 void print_scores(const std::map<std::string, RateScore>& scores, const std::string& weights) {
-    std::puts(fmt::format("error of the predicted rate, %, mean over runs: of the timing model, "
-                          "of {},\nof a regressor that learns anew in each run, or begins with the "
-                          "weights; then of these two in the first {} windows",
-                          weights, RateScore::kFirst)
-                  .c_str());
-    std::puts(fmt::format("{:<20} {:>5} {:>13} {:>8} {:>8} {:>10} {:>10} {:>10}", "pattern", "runs",
-                          "timing model", "weights", "anew", "with them", "anew, 8", "with, 8")
-                  .c_str());
+    print_line(
+        "error of the predicted rate, %, mean over runs: of the timing model, "
+        "of {},\nof a regressor that learns anew in each run, or begins with the "
+        "weights; then of these two in the first {} windows",
+        weights, RateScore::kFirst);
+    print_line("{:<20} {:>5} {:>13} {:>8} {:>8} {:>10} {:>10} {:>10}", "pattern", "runs",
+               "timing model", "weights", "anew", "with them", "anew, 8", "with, 8");
     RateScore all;
     for (const auto& [pattern, score] : scores) {
         print_score(pattern, score);
@@ -61,18 +49,15 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (!out_.given()) {
-            fail<UsageError>({.where = "cohort chooser train",
-                              .what = "a file for the weights is needed",
-                              .expected = "--out FILE"});
-        }
-        require_chooser_runs(runs_);
+        need(out_.given(), "cohort chooser train", "a file for the weights is needed",
+             "--out FILE");
+        need(!runs_.empty(), "--runs", "no run is given", "folders");
         const OutputFile file = out_.check(context, files_of_runs(runs_));
         const std::vector<RateRun> runs = rate_runs(runs_);
         const NamedWeights found = fit_rates(runs);
         print_scores(score_held_out(runs), "weights fitted without the pattern's runs");
         replace_text_file(file, to_toml(found));
-        std::puts(fmt::format("{}: {}", out_.path(), found.trained_on).c_str());
+        print_line("{}: {}", out_.path(), found.trained_on);
         return ExitCode::kDone;
     }
 
@@ -89,7 +74,7 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        require_chooser_runs(runs_);
+        need(!runs_.empty(), "--runs", "no run is given", "folders");
         const std::vector<RateRun> runs = rate_runs(runs_);
         const auto named = load_rate_weights(model_);
         const RateRegressor::Weights weights =
@@ -109,12 +94,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_chooser_train_command() {
-    return std::make_unique<ChooserTrainCommand>();
-}
-
-std::unique_ptr<Command> make_chooser_score_command() {
-    return std::make_unique<ChooserScoreCommand>();
+void add_chooser_commands(const CommandGroup& all) {
+    const CommandGroup chooser =
+        all.group("chooser", "The regressor of star-ml: training from runs, scores");
+    chooser.add<ChooserTrainCommand>(
+        "train", "Fit the regressor's weights to what runs measured, and say how well");
+    chooser.add<ChooserScoreCommand>("score", "Apply weights to what runs measured");
 }
 
 }  // namespace cohort

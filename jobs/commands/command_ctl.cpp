@@ -1,8 +1,9 @@
 #include <cstdio>
 
+#include "cohort/core/require.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "core/log.hpp"
-#include "jobs/cli/option_value.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "train/run/control.hpp"
 
@@ -23,12 +24,7 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        if (out_.empty()) {
-            fail<UsageError>({.where = "--out",
-                              .what = "the value cannot be used",
-                              .expected = "the --out folder of a running job",
-                              .got = "nothing"});
-        }
+        require(!out_.empty(), "--out", "the --out folder of a running job", "nothing");
         const ControlReply reply =
             ask_job(out_, CLI::detail::join(words_, " "), Clock::Seconds(timeout_s_));
         if (!reply.accepted) {
@@ -47,8 +43,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_ctl_command() {
-    return std::make_unique<CtlCommand>();
+void add_ctl_command(const CommandGroup& all) {
+    all.add<CtlCommand>("ctl", "Change the mode of a running job, ask how it stands, or stop it");
 }
 
 }  // namespace cohort

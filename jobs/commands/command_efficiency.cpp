@@ -1,15 +1,13 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
 #include "formats/weights_file.hpp"
-#include "jobs/cli/output_option.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/fit/efficiency_training.hpp"
 
@@ -22,43 +20,35 @@ void declare_sweeps(CLI::App& app, std::vector<std::string>& sweeps) {
         ->type_name("DIR...");
 }
 
-void require_sweeps(const std::vector<std::string>& sweeps) {
-    if (sweeps.empty()) {
-        fail<UsageError>({.where = "--sweeps", .what = "no sweep is given", .expected = "folders"});
-    }
-}
-
 void print_head(std::size_t plans) {
-    std::puts(fmt::format("{} plans; correlation of ranks, error of log e_s, and what choosing by "
-                          "pace x e_s loses beside the best choice",
-                          plans)
-                  .c_str());
-    std::puts(fmt::format("{:<36} {:>11} {:>7} {:>10} {:>6}", "", "correlation", "error",
-                          "mean loss", "worst")
-                  .c_str());
+    print_line(
+        "{} plans; correlation of ranks, error of log e_s, and what choosing by "
+        "pace x e_s loses beside the best choice",
+        plans);
+    print_line("{:<36} {:>11} {:>7} {:>10} {:>6}", "", "correlation", "error", "mean loss",
+               "worst");
 }
 
 void print_score(const std::string& name, const EfficiencyScore& score) {
-    std::puts(fmt::format("{:<36} {:>11.3f} {:>7.3f} {:>10.3f} {:>6.3f}", name, score.correlation,
-                          score.error, score.mean_regret, score.worst_regret)
-                  .c_str());
+    print_line("{:<36} {:>11.3f} {:>7.3f} {:>10.3f} {:>6.3f}", name, score.correlation, score.error,
+               score.mean_regret, score.worst_regret);
 }
 
-void print_score(const std::vector<EfficiencyRow>& rows, const StalenessCost& cost) {
+void print_score(const std::vector<EfficiencyRow>& rows, const std::string& name,
+                 const EfficiencyModel& model) {
     std::vector<double> predicted;
     for (const EfficiencyRow& row : rows) {
-        predicted.push_back(cost.efficiency(row.features));
+        predicted.push_back(model.efficiency(row.features));
     }
-    print_score(std::string(cost.name()), score_efficiency(rows, predicted));
+    print_score(name, score_efficiency(rows, predicted));
 }
 
 /// What needs no training.
 void print_others(const std::vector<EfficiencyRow>& rows) {
     const EfficiencyScore none = score_efficiency(rows, std::vector<double>(rows.size(), 0.0));
-    std::puts(fmt::format("{:<36} {:>11} {:>7} {:>10.3f} {:>6.3f}", "always ssgd", "", "",
-                          none.mean_regret, none.worst_regret)
-                  .c_str());
-    print_score(rows, StalenessPrior());
+    print_line("{:<36} {:>11} {:>7} {:>10.3f} {:>6.3f}", "always ssgd", "", "", none.mean_regret,
+               none.worst_regret);
+    print_score(rows, "prior", EfficiencyModel());
 }
 
 /// Each model by coefficients that have not seen it.
@@ -84,12 +74,9 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (!out_.given()) {
-            fail<UsageError>({.where = "cohort efficiency train",
-                              .what = "a file for the coefficients is needed",
-                              .expected = "--out FILE"});
-        }
-        require_sweeps(sweeps_);
+        need(out_.given(), "cohort efficiency train", "a file for the coefficients is needed",
+             "--out FILE");
+        need(!sweeps_.empty(), "--sweeps", "no sweep is given", "folders");
         const OutputFile file = out_.check(context, files_of_runs(sweeps_));
         const std::vector<EfficiencyRow> rows = efficiency_rows(sweeps_);
         const EfficiencyCoefficients found = fit_efficiency(rows);
@@ -103,7 +90,7 @@ public:
         print_score("model, of rates and momenta left out", held_out(HoldOut::kSetting));
         replace_text_file(file, to_toml(found));
         for (std::size_t i = 0; i < found.terms.size(); ++i) {
-            std::puts(fmt::format("{:>8.4f}  {}", found.weights[i], found.terms[i]).c_str());
+            print_line("{:>8.4f}  {}", found.weights[i], found.terms[i]);
         }
         return ExitCode::kDone;
     }
@@ -123,24 +110,22 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        require_sweeps(sweeps_);
+        need(!sweeps_.empty(), "--sweeps", "no sweep is given", "folders");
         const std::vector<EfficiencyRow> rows = efficiency_rows(sweeps_);
         const EfficiencyModel model(*load_efficiency(model_));
         for (const EfficiencyRow& row : rows_ ? rows : std::vector<EfficiencyRow>()) {
             const StalenessFeatures& f = row.features;
-            std::puts(
-                fmt::format("{:<9} lr {:<6} momentum {:<4} {:<10} {:>9}@{:<4} {:<9} lag {:.2f} "
-                            "to {:.2f}, curvature {:.3f}, noise {:.2f}: pace {:.2f}, e_s {:.2f}, "
-                            "model {:.2f}",
-                            row.model, row.lr, f.momentum, f.look_ahead ? "look-ahead" : "keep",
-                            row.plan, f.lr_scale, row.pattern, f.mean_lag, f.max_lag,
-                            f.step_curvature, f.noise_ratio, row.pace, row.efficiency,
-                            model.efficiency(f))
-                    .c_str());
+            print_line(
+                "{:<9} lr {:<6} momentum {:<4} {:<10} {:>9}@{:<4} {:<9} lag {:.2f} "
+                "to {:.2f}, curvature {:.3f}, noise {:.2f}: pace {:.2f}, e_s {:.2f}, "
+                "model {:.2f}",
+                row.model, row.lr, f.momentum, f.look_ahead ? "look-ahead" : "keep", row.plan,
+                f.lr_scale, row.pattern, f.mean_lag, f.max_lag, f.step_curvature, f.noise_ratio,
+                row.pace, row.efficiency, model.efficiency(f));
         }
         print_head(rows.size());
         print_others(rows);
-        print_score(rows, model);
+        print_score(rows, "model", model);
         return ExitCode::kDone;
     }
 
@@ -152,12 +137,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_efficiency_train_command() {
-    return std::make_unique<EfficiencyTrainCommand>();
-}
-
-std::unique_ptr<Command> make_efficiency_score_command() {
-    return std::make_unique<EfficiencyScoreCommand>();
+void add_efficiency_commands(const CommandGroup& all) {
+    const CommandGroup efficiency =
+        all.group("efficiency", "What stale gradients cost: training from sweeps, scores");
+    efficiency.add<EfficiencyTrainCommand>(
+        "train", "Fit the efficiency model to sweeps, and say how well it does");
+    efficiency.add<EfficiencyScoreCommand>("score", "Apply an efficiency model to sweeps");
 }
 
 }  // namespace cohort

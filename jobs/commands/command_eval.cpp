@@ -1,13 +1,10 @@
-#include <fmt/format.h>
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cohort/core/error.hpp"
 #include "cohort/train/trainer.hpp"
 #include "jobs/cli/job_options.hpp"
-#include "jobs/cli/option_value.hpp"
 #include "jobs/commands/commands.hpp"
 #include "tensor/option_list.hpp"
 
@@ -31,11 +28,8 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (data_.empty() || model_file_.empty()) {
-            fail<UsageError>({.where = "cohort eval",
-                              .what = "two files are needed",
-                              .expected = "--data FILE --model-file FILE"});
-        }
+        need(!data_.empty() && !model_file_.empty(), "cohort eval", "two files are needed",
+             "--data FILE --model-file FILE");
         const int threads = threads_ > 0 ? threads_ : context.env.cores;
         const EvaluationReport report =
             evaluate_model(model_file_, data_, group_, on_.device, threads, batch_, on_.precision,
@@ -50,12 +44,10 @@ public:
             const nlohmann::ordered_json line{
                 {"event", "evaluation"},       {"group", group_},     {"samples", report.samples},
                 {"accuracy", report.accuracy}, {"loss", report.loss}, {"seconds", report.seconds}};
-            std::puts(line.dump().c_str());
+            print_line("{}", line.dump());
         } else {
-            std::puts(fmt::format("{}: {} samples, accuracy {:.2f} %, loss {:.4f}, {:.1f} s",
-                                  group_, report.samples, 100 * report.accuracy, report.loss,
-                                  report.seconds)
-                          .c_str());
+            print_line("{}: {} samples, accuracy {:.2f} %, loss {:.4f}, {:.1f} s", group_,
+                       report.samples, 100 * report.accuracy, report.loss, report.seconds);
         }
         return ExitCode::kDone;
     }
@@ -75,8 +67,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_eval_command() {
-    return std::make_unique<EvalCommand>();
+void add_eval_command(const CommandGroup& all) {
+    all.add<EvalCommand>("eval", "Accuracy and loss of a trained model on a dataset");
 }
 
 }  // namespace cohort

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
-#include <cstdio>
 #include <limits>
 #include <sstream>
 
@@ -10,7 +9,7 @@
 #include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/import.hpp"
-#include "jobs/cli/option_value.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
 
@@ -65,21 +64,17 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (options_.inputs.empty() || options_.output.empty()) {
-            fail<UsageError>({.where = "cohort import",
-                              .what = "input and output are needed",
-                              .expected = "--input PATH --output FILE"});
-        }
+        need(!options_.inputs.empty() && !options_.output.empty(), "cohort import",
+             "input and output are needed", "--input PATH --output FILE");
         refuse_input("--output", options_.output, {context.config});
         options_.format = parse_word<ImportFormat>(format_, "import", "unknown format");
         options_.shape = parse_shape(shape_);
         Hdf5Thread hdf5;
         const ImportReport report = import_dataset(options_, hdf5);
-        std::puts(fmt::format("{}: format {}, read {}", options_.output, word_of(report.format),
-                              fmt::join(report.files, ", "))
-                      .c_str());
-        std::puts(dataset_facts("train", report.train).c_str());
-        std::puts(dataset_facts("test", report.test).c_str());
+        print_line("{}: format {}, read {}", options_.output, word_of(report.format),
+                   fmt::join(report.files, ", "));
+        print_line("{}", dataset_facts("train", report.train));
+        print_line("{}", dataset_facts("test", report.test));
         return ExitCode::kDone;
     }
 
@@ -91,8 +86,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_import_command() {
-    return std::make_unique<ImportCommand>();
+void add_import_command(const CommandGroup& all) {
+    all.add<ImportCommand>("import", "Convert data to the HDF5 layout that training reads");
 }
 
 }  // namespace cohort

@@ -1,20 +1,15 @@
 #include <cstdio>
 
-#include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/tensor/device.hpp"
-#include "jobs/cli/option_value.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
 
 namespace cohort {
 namespace {
-
-void print_info(const std::string& line) {
-    std::puts(line.c_str());
-}
 
 class InfoCommand final : public Command {
 public:
@@ -31,18 +26,14 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (verify_ && data_.empty()) {
-            fail<UsageError>({.where = "--verify",
-                              .what = "there is nothing to verify",
-                              .expected = "--data FILE"});
-        }
+        need(!verify_ || !data_.empty(), "--verify", "there is nothing to verify", "--data FILE");
         for (const std::string& line : build_facts()) {
-            print_info(line);
+            print_line("{}", line);
         }
         for (const std::string& line : machine_facts(context.env)) {
-            print_info(line);
+            print_line("{}", line);
         }
-        print_info("device " + make_device(device_, context.env.cores)->description());
+        print_line("device {}", make_device(device_, context.env.cores)->description());
         Shape input{3, 32, 32};
         std::int64_t classes = 10;
         if (!data_.empty()) {
@@ -52,7 +43,7 @@ public:
         }
         if (!model_.empty()) {
             const Graph graph = make_model(model_, input, classes);
-            print_info(model_facts(graph));
+            print_line("{}", model_facts(graph));
             std::fputs(graph.describe().c_str(), stdout);
         }
         return ExitCode::kDone;
@@ -62,12 +53,12 @@ private:
     SampleSetInfo print_dataset() const {
         Hdf5Thread hdf5;
         SampleSetInfo train = open_dataset(data_, "train", hdf5)->info();
-        print_info(dataset_facts("train", train));
-        print_info(dataset_facts("test", open_dataset(data_, "test", hdf5)->info()));
+        print_line("{}", dataset_facts("train", train));
+        print_line("{}", dataset_facts("test", open_dataset(data_, "test", hdf5)->info()));
         if (verify_) {
             const DatasetCheck check = verify_dataset(data_, hdf5);
-            print_info("checksum " + check.checksum +
-                       (check.checksum_recorded ? ": matches the file's" : ": the file has none"));
+            print_line("checksum {}: {}", check.checksum,
+                       check.checksum_recorded ? "matches the file's" : "the file has none");
         }
         return train;
     }
@@ -80,8 +71,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_info_command() {
-    return std::make_unique<InfoCommand>();
+void add_info_command(const CommandGroup& all) {
+    all.add<InfoCommand>(
+        "info", "Versions and machine; on request also a dataset and the layers of a model");
 }
 
 }  // namespace cohort

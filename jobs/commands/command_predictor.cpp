@@ -1,24 +1,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cohort/core/error.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
 #include "formats/predictor_file.hpp"
-#include "jobs/cli/option_value.hpp"
-#include "jobs/cli/output_option.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "sim/result/replay.hpp"
-#include "train/fit/predictor_training.hpp"
+#include "train/fit/predictor_trainer.hpp"
 
 namespace cohort {
 namespace {
@@ -34,21 +32,8 @@ void declare_runs(CLI::App& app, std::vector<std::string>& runs) {
 }
 
 void require_runs(const std::vector<std::string>& folders) {
-    if (folders.empty()) {
-        fail<UsageError>({.where = "--runs",
-                          .what = "no recorded run is given",
-                          .expected = "folders or files",
-                          .hint = "cohort simulate --record-load --out DIR"});
-    }
-}
-
-std::vector<RecordedLoad> read_runs(const std::vector<std::string>& folders) {
-    require_runs(folders);
-    std::vector<RecordedLoad> runs;
-    for (const std::string& folder : folders) {
-        runs.push_back(read_recorded_load(folder));
-    }
-    return runs;
+    need(!folders.empty(), "--runs", "no recorded run is given", "folders or files",
+         "cohort simulate --record-load --out DIR");
 }
 
 /// All own times are about the same.
@@ -88,14 +73,12 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (!out_.given()) {
-            fail<UsageError>({.where = "cohort predictor train",
-                              .what = "a file for the model is needed",
-                              .expected = "--out FILE"});
-        }
+        need(out_.given(), "cohort predictor train", "a file for the model is needed",
+             "--out FILE");
         require_runs(runs_);
         const OutputFile file = out_.check(context, files_of_runs(runs_));
-        const std::vector<RecordedLoad> runs = read_runs(runs_);
+        std::vector<RecordedLoad> runs;
+        std::ranges::transform(runs_, std::back_inserter(runs), read_recorded_load);
         const std::vector<PredictorSeries> series = lessons(runs);
         std::size_t records = 0;
         for (const PredictorSeries& each : series) {
@@ -112,7 +95,7 @@ public:
         write_predictor(file, {.model = model,
                                .trained_on = fmt::format("{} records of {} runs, seed {}", records,
                                                          runs.size(), options_.seed)});
-        std::puts(fmt::format("{}: trained on {} records", out_.path(), records).c_str());
+        print_line("{}: trained on {} records", out_.path(), records);
         return ExitCode::kDone;
     }
 
@@ -189,18 +172,15 @@ private:
     }
 
     static void print_table(const ScoreTable& table) {
-        std::puts(fmt::format("{:<16} {:<10} {:>6} {:>12} {:>8} {:>10} {:>8} {:>8}", "run",
-                              "predictor", "ahead", "predictions", "error", "precision", "recall",
-                              "F1")
-                      .c_str());
+        print_line("{:<16} {:<10} {:>6} {:>12} {:>8} {:>10} {:>8} {:>8}", "run", "predictor",
+                   "ahead", "predictions", "error", "precision", "recall", "F1");
         for (const auto& [what, scores] : table) {
             for (const PredictorScore& score : scores) {
-                std::puts(fmt::format("{:<16} {:<10} {:>6} {:>12} {:>7.1f}% {:>10.3f} {:>8.3f} "
-                                      "{:>8.3f}",
-                                      what, score.predictor, score.horizon, score.predictions,
-                                      100 * score.relative_error, score.precision, score.recall,
-                                      score.f1)
-                              .c_str());
+                print_line(
+                    "{:<16} {:<10} {:>6} {:>12} {:>7.1f}% {:>10.3f} {:>8.3f} "
+                    "{:>8.3f}",
+                    what, score.predictor, score.horizon, score.predictions,
+                    100 * score.relative_error, score.precision, score.recall, score.f1);
             }
         }
     }
@@ -219,7 +199,7 @@ private:
                                                   {"precision", score.precision},
                                                   {"recall", score.recall},
                                                   {"f1", score.f1}};
-                std::puts(line.dump().c_str());
+                print_line("{}", line.dump());
             }
         }
     }
@@ -232,11 +212,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_predictor_train_command() {
-    return std::make_unique<PredictorTrainCommand>();
-}
-std::unique_ptr<Command> make_predictor_score_command() {
-    return std::make_unique<PredictorScoreCommand>();
+void add_predictor_commands(const CommandGroup& all) {
+    const CommandGroup predictor =
+        all.group("predictor", "Predictors of workers' times: training, scores");
+    predictor.add<PredictorTrainCommand>("train", "Train the LSTM predictor from recorded runs");
+    predictor.add<PredictorScoreCommand>(
+        "score", "Replay recorded runs through predictors: how good they are");
 }
 
 }  // namespace cohort

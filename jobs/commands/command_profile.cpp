@@ -9,8 +9,6 @@
 #include "core/units.hpp"
 #include "data/dataset/text_file.hpp"
 #include "jobs/cli/job_options.hpp"
-#include "jobs/cli/option_value.hpp"
-#include "jobs/cli/output_option.hpp"
 #include "jobs/commands/commands.hpp"
 #include "tensor/option_list.hpp"
 #include "train/bench/profile_measure.hpp"
@@ -20,17 +18,12 @@ namespace {
 
 constexpr std::int64_t kMostProfileCount = 1'000'000;
 
-void print(const std::string& line) {
-    std::puts(line.c_str());
-}
-
-void print_line(const char* what, const std::vector<CostPoint>& points, const CostFit& line,
-                const char* unit) {
-    print(fmt::format("{:<24} {:>14} {:>14} {:>14}", what, unit, "measured us", "fitted us"));
+void print_fit(const char* what, const std::vector<CostPoint>& points, const CostFit& line,
+               const char* unit) {
+    print_line("{:<24} {:>14} {:>14} {:>14}", what, unit, "measured us", "fitted us");
     for (const CostPoint& point : points) {
-        print(fmt::format("{:<24} {:>14.0f} {:>14.1f} {:>14.1f}", "", point.units,
-                          1e6 * point.seconds,
-                          1e6 * (line.fixed_s + line.per_unit_s * point.units)));
+        print_line("{:<24} {:>14.0f} {:>14.1f} {:>14.1f}", "", point.units, 1e6 * point.seconds,
+                   1e6 * (line.fixed_s + line.per_unit_s * point.units));
     }
 }
 
@@ -94,7 +87,7 @@ public:
             std::fputs(to_toml(profile).c_str(), stdout);
         } else {
             replace_text_file(*file, to_toml(profile));
-            cohort::print("written to " + out_.path());
+            print_line("written to {}", out_.path());
         }
         return ExitCode::kDone;
     }
@@ -108,10 +101,9 @@ private:
             profile.nic_bytes_per_s = exchange.bytes_per_s;
             profile.latency_s = exchange.latency_s;
         }
-        cohort::print(fmt::format("messages between two ranks of {}: latency {:.1f} us, {}/s",
-                                  exchange.same_host ? "this host" : "two hosts",
-                                  1e6 * exchange.latency_s,
-                                  format_bytes(static_cast<std::uint64_t>(exchange.bytes_per_s))));
+        print_line("messages between two ranks of {}: latency {:.1f} us, {}/s",
+                   exchange.same_host ? "this host" : "two hosts", 1e6 * exchange.latency_s,
+                   format_bytes(static_cast<std::uint64_t>(exchange.bytes_per_s)));
     }
 
     void use(const MeasuredProfile& measured, const CommandContext& context,
@@ -136,13 +128,13 @@ private:
 
     static void print(const MeasuredProfile& measured) {
         const Workload& workload = measured.workload;
-        print_line("forward and backward", measured.device,
-                   {workload.device_s, workload.device_s_per_sample}, "samples");
-        print_line("input, core time", measured.input, {workload.cpu_s, workload.cpu_s_per_sample},
-                   "samples");
-        print_line("update of a server", measured.updates,
-                   {measured.update_s, 1 / measured.memory_bytes_per_s}, "bytes");
-        cohort::print(fmt::format(
+        print_fit("forward and backward", measured.device,
+                  {workload.device_s, workload.device_s_per_sample}, "samples");
+        print_fit("input, core time", measured.input, {workload.cpu_s, workload.cpu_s_per_sample},
+                  "samples");
+        print_fit("update of a server", measured.updates,
+                  {measured.update_s, 1 / measured.memory_bytes_per_s}, "bytes");
+        print_line(
             "{}: {:.1f} us and {:.3f} us per sample on the device, {:.0f} % of it backward; input "
             "{:.1f} us and {:.3f} us per sample; {} of parameters; a server touches {}/s and "
             "takes {:.1f} us per update",
@@ -150,7 +142,7 @@ private:
             100 * workload.backward_share, 1e6 * workload.cpu_s, 1e6 * workload.cpu_s_per_sample,
             format_bytes(static_cast<std::uint64_t>(workload.parameter_bytes)),
             format_bytes(static_cast<std::uint64_t>(measured.memory_bytes_per_s)),
-            1e6 * measured.update_s));
+            1e6 * measured.update_s);
     }
 
     ProfileMeasureOptions options_;
@@ -163,8 +155,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_profile_command() {
-    return std::make_unique<ProfileCommand>();
+void add_profile_command(const CommandGroup& all) {
+    all.add<ProfileCommand>("profile",
+                            "Measure what a model costs on this machine, for simulations");
 }
 
 }  // namespace cohort

@@ -7,8 +7,7 @@
 #include "cohort/sim/simulation.hpp"
 #include "core/log.hpp"
 #include "data/dataset/text_file.hpp"
-#include "jobs/cli/option_value.hpp"
-#include "jobs/cli/output_option.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/page/page.hpp"
 
@@ -30,11 +29,8 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (results_.empty()) {
-            fail<UsageError>({.where = "cohort report",
-                              .what = "nothing to report on",
-                              .expected = "a sweep's folder, or results of cohort simulate"});
-        }
+        need(!results_.empty(), "cohort report", "nothing to report on",
+             "a sweep's folder, or results of cohort simulate");
         const SweepResults results = read();
         if (results.rows.empty()) {
             fail<FileError>({.where = results_.front(),
@@ -71,11 +67,8 @@ private:
         std::vector<std::string> files;
         for (const std::string& path : results_) {
             if (exists(path + "/" + kSweepFile)) {
-                if (results_.size() > 1) {
-                    fail<UsageError>({.where = path,
-                                      .what = "a sweep is reported alone",
-                                      .expected = "one sweep's folder, or single results"});
-                }
+                need(results_.size() == 1, path, "a sweep is reported alone",
+                     "one sweep's folder, or single results");
                 return read_sweep_results(path);
             }
             if (exists(path + "/runs")) {
@@ -103,8 +96,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_report_command() {
-    return std::make_unique<ReportCommand>();
+void add_report_command(const CommandGroup& all) {
+    all.add<ReportCommand>("report",
+                           "Tables and pictures of a sweep or of simulations, as one HTML page");
 }
 
 }  // namespace cohort

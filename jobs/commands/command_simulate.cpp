@@ -112,7 +112,7 @@ public:
             log_info("{}", line);
         }
         if (json_) {
-            std::puts(simulation_json(result, job).c_str());
+            print_line("{}", simulation_json(result, job));
         }
         return result.stop_reason == "signal" ? ExitCode::kRequeue : ExitCode::kDone;
     }
@@ -143,26 +143,18 @@ private:
     }
 
     static void print_header(const CommandContext& context, const SimulateOptions& job) {
-        std::vector<std::string> lines = build_facts();
-        const auto add = [&lines](const std::vector<std::string>& more) {
-            lines.insert(lines.end(), more.begin(), more.end());
-        };
-        add(machine_facts(context.env));
-        add({"VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
-             fmt::format("{} worker(s), {} server(s) on {} node(s) of {}, mode {}, {} samples per "
-                         "worker and step",
-                         job.workers, job.servers, job.nodes, job.profile, job.mode_text(),
-                         job.batch),
-             fmt::format("times and bytes of {}; {}", job.time_as,
-                         job.trace.empty() ? "pattern " + job.pattern : "trace " + job.trace)});
+        std::vector<std::string> facts{
+            "VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
+            fmt::format("{} worker(s), {} server(s) on {} node(s) of {}, mode {}, {} samples per "
+                        "worker and step",
+                        job.workers, job.servers, job.nodes, job.profile, job.mode_text(),
+                        job.batch),
+            fmt::format("times and bytes of {}; {}", job.time_as,
+                        job.trace.empty() ? "pattern " + job.pattern : "trace " + job.trace)};
         if (job.no_train) {
-            add({"NO TRAINING: time only; nothing is learned"});
+            facts.emplace_back("NO TRAINING: time only; nothing is learned");
         }
-        add({"options:"});
-        add(option_facts(context.options));
-        for (const std::string& line : lines) {
-            log_info("{}", line);
-        }
+        log_header(context, facts);
         if (job.no_train && judges_gradients(job)) {
             log_warn("mode {} accepts every push: there are no gradients to compare",
                      job.mode_text());
@@ -175,8 +167,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_simulate_command() {
-    return std::make_unique<SimulateCommand>();
+void add_simulate_command(const CommandGroup& all) {
+    all.add<SimulateCommand>("simulate",
+                             "Train on a virtual cluster, to see what each mode would do there");
 }
 
 }  // namespace cohort

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdio>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/core/require.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
@@ -64,12 +63,8 @@ OptionList overrides_of(const std::vector<std::string>& words) {
     OptionList overrides;
     for (const std::string& word : words) {
         const std::size_t equals = word.find('=');
-        if (equals == std::string::npos || equals == 0) {
-            fail<UsageError>({.where = "--set",
-                              .what = "the value cannot be used",
-                              .expected = "NAME=VALUE, an option of cohort simulate",
-                              .got = word});
-        }
+        require(equals != std::string::npos && equals > 0, "--set",
+                "NAME=VALUE, an option of cohort simulate", word);
         set_option(overrides, word.substr(0, equals), word.substr(equals + 1));
     }
     return overrides;
@@ -106,11 +101,8 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (experiment_.empty() || out_.empty()) {
-            fail<UsageError>({.where = "cohort sweep",
-                              .what = "an experiment and a folder are needed",
-                              .expected = "cohort sweep FILE --out DIR"});
-        }
+        need(!experiment_.empty() && !out_.empty(), "cohort sweep",
+             "an experiment and a folder are needed", "cohort sweep FILE --out DIR");
         const Experiment experiment =
             read_experiment(experiment_, overrides_of(set_), check_simulate_option);
         SweepHooks hooks;
@@ -184,21 +176,15 @@ private:
 
     /// Every run with whether it is there.
     void list(const Experiment& experiment, const SweepHooks& hooks) const {
-        std::vector<TuningResult> results;
+        std::vector<TuningRow> results;
         const auto show = [&](const PlannedRun& run) {
             std::optional<RunRow> row = find_run(out_, experiment, run, hooks);
-            std::puts(fmt::format("{}  {}", row ? "done   " : "missing",
-                                  command_text(options_of_run(run)))
-                          .c_str());
+            print_line("{}  {}", row ? "done   " : "missing", command_text(options_of_run(run)));
             return row;
         };
         for (const PlannedRun& run : plan_tuning(experiment)) {
             if (const std::optional<RunRow> row = show(run)) {
-                results.push_back({.mode = run.mode,
-                                   .lr = *run.lr,
-                                   .seed = run.seed,
-                                   .tta_virtual_s = row->tta_virtual_s,
-                                   .accuracy = row->accuracy});
+                results.push_back(tuning_row(run, *row));
             }
         }
         const std::vector<PlannedRun> table =
@@ -224,8 +210,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_sweep_command() {
-    return std::make_unique<SweepCommand>();
+void add_sweep_command(const CommandGroup& all) {
+    all.add<SweepCommand>("sweep",
+                          "Simulate many runs: modes, patterns and seeds of an experiment");
 }
 
 }  // namespace cohort

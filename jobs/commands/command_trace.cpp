@@ -12,8 +12,7 @@
 #include "core/log.hpp"
 #include "core/units.hpp"
 #include "data/dataset/text_file.hpp"
-#include "jobs/cli/option_value.hpp"
-#include "jobs/cli/output_option.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "sim/scenario/trace.hpp"
 
@@ -94,11 +93,8 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (options_.pattern.empty() || !out_.given()) {
-            fail<UsageError>({.where = "cohort trace make",
-                              .what = "a pattern and a file are needed",
-                              .expected = "--pattern NAME[:STRENGTH] --out FILE"});
-        }
+        need(!options_.pattern.empty() && out_.given(), "cohort trace make",
+             "a pattern and a file are needed", "--pattern NAME[:STRENGTH] --out FILE");
         options_.check_rows();
         const OutputFile file = out_.check(context, {});
         const auto scenario = make_pattern(options_.pattern, options_.shape(), options_.seed);
@@ -117,9 +113,8 @@ public:
                 jobs);
         }
         write_trace(file, rows);
-        std::puts(fmt::format("{}: {} row(s), {:g} s of {}", out_.path(), rows.size(),
-                              options_.length_s, options_.pattern)
-                      .c_str());
+        print_line("{}: {} row(s), {:g} s of {}", out_.path(), rows.size(), options_.length_s,
+                   options_.pattern);
         return ExitCode::kDone;
     }
 
@@ -139,11 +134,8 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (options_.pattern.empty() == trace_.empty()) {
-            fail<UsageError>({.where = "cohort trace show",
-                              .what = "one of a pattern and a trace is needed",
-                              .expected = "--pattern NAME[:STRENGTH] or --trace FILE"});
-        }
+        need(options_.pattern.empty() != trace_.empty(), "cohort trace show",
+             "one of a pattern and a trace is needed", "--pattern NAME[:STRENGTH] or --trace FILE");
         check_file();
         if (svg_.given()) {
             picture_ = svg_.check(context, {trace_});
@@ -175,19 +167,13 @@ private:
     /// Sizes that were not asked for are those of the trace.
     [[nodiscard]] ExitCode show_file(const CommandContext& context) {
         const std::vector<TraceRow> rows = read_trace(trace_);
-        const auto given = [&](std::string_view name) {
-            return std::any_of(context.options.begin(), context.options.end(),
-                               [&](const EffectiveOption& option) {
-                                   return option.name == name && option.origin != "default";
-                               });
-        };
         int workers = 0;
         int nodes = 0;
         for (const TraceRow& row : rows) {
             int& count = row.target.kind == TraceTarget::Kind::kNode ? nodes : workers;
             count = std::max(count, row.target.index + 1);
         }
-        if (!given("workers")) {
+        if (context.origin("workers") == "default") {
             options_.workers = std::max({1, workers, nodes});
         }
         if (std::max(workers, nodes) > kMostPlaces) {
@@ -197,7 +183,7 @@ private:
                               .got = std::to_string(std::max(workers, nodes))});
         }
         const double last_s = rows.empty() ? 0 : rows.back().time_s;
-        if (!given("length-s") && last_s > 0) {
+        if (context.origin("length-s") == "default" && last_s > 0) {
             options_.length_s = last_s * 1.05;
         }
         const ClusterShape shape = options_.shape();
@@ -217,13 +203,12 @@ private:
     static void show_jobs(const std::vector<JobArrival>& jobs) {
         constexpr std::size_t kMost = 20;
         for (std::size_t i = 0; i < std::min(jobs.size(), kMost); ++i) {
-            std::puts(fmt::format("job at {:.1f} s: {} worker(s) from node {} on, {} iterations",
-                                  jobs[i].time_s, jobs[i].workers, jobs[i].first_node,
-                                  format_count(static_cast<std::uint64_t>(jobs[i].iterations)))
-                          .c_str());
+            print_line("job at {:.1f} s: {} worker(s) from node {} on, {} iterations",
+                       jobs[i].time_s, jobs[i].workers, jobs[i].first_node,
+                       format_count(static_cast<std::uint64_t>(jobs[i].iterations)));
         }
         if (jobs.size() > kMost) {
-            std::puts(fmt::format("and {} more job(s)", jobs.size() - kMost).c_str());
+            print_line("and {} more job(s)", jobs.size() - kMost);
         }
     }
 
@@ -236,11 +221,10 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_trace_make_command() {
-    return std::make_unique<TraceMakeCommand>();
-}
-std::unique_ptr<Command> make_trace_show_command() {
-    return std::make_unique<TraceShowCommand>();
+void add_trace_commands(const CommandGroup& all) {
+    const CommandGroup trace = all.group("trace", "What slows workers down, and when");
+    trace.add<TraceMakeCommand>("make", "Write a pattern as a trace");
+    trace.add<TraceShowCommand>("show", "A picture of a pattern or a trace: workers, time, speed");
 }
 
 }  // namespace cohort

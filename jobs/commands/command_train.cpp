@@ -1,12 +1,9 @@
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <exception>
-#include <numeric>
 #include <utility>
 
 #include "cohort/comm/world.hpp"
-#include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"
@@ -15,8 +12,8 @@
 #include "jobs/cli/stop_signal.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
-#include "train/fit/predictor_scores_text.hpp"
 #include "train/run/option_list.hpp"
+#include "train/run/run_records.hpp"
 
 namespace cohort {
 namespace {
@@ -91,31 +88,22 @@ private:
 
     void print_header(const CommandContext& context, const Trainer& trainer,
                       const RankMap& map) const {
-        std::vector<std::string> lines = build_facts();
-        const auto add = [&lines](const std::vector<std::string>& more) {
-            lines.insert(lines.end(), more.begin(), more.end());
-        };
-        add(machine_facts(context.env));
-        if (map.size() > 1) {
-            add(map.facts());
-        }
-        add({fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
-                         map.workers(), map.servers, options_.mode_text(), options_.batch)});
+        std::vector<std::string> facts = map.size() > 1 ? map.facts() : std::vector<std::string>();
+        facts.push_back(
+            fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
+                        map.workers(), map.servers, options_.mode_text(), options_.batch));
         if (!computes_network(options_)) {
-            add({"NO TRAINING: --compute " + options_.compute +
-                 " only takes time; nothing is learned"});
+            facts.push_back("NO TRAINING: --compute " + options_.compute +
+                            " only takes time; nothing is learned");
         }
         if (!options_.inject.empty()) {
-            add({"faults on purpose: " + options_.inject});
+            facts.push_back("faults on purpose: " + options_.inject);
         }
-        add({"device " + trainer.device(), model_facts(trainer.graph()),
-             dataset_facts("train", trainer.train_info()),
-             dataset_facts("test", trainer.test_info()),
-             fmt::format("budget {} samples", trainer.budget_samples()), "options:"});
-        add(option_facts(context.options));
-        for (const std::string& line : lines) {
-            log_info("{}", line);
-        }
+        facts.insert(facts.end(), {"device " + trainer.device(), model_facts(trainer.graph()),
+                                   dataset_facts("train", trainer.train_info()),
+                                   dataset_facts("test", trainer.test_info()),
+                                   fmt::format("budget {} samples", trainer.budget_samples())});
+        log_header(context, facts);
     }
 
     [[nodiscard]] ExitCode finish(const TrainSummary& summary) const {
@@ -157,14 +145,7 @@ private:
     static void finish_cluster(const TrainSummary& summary) {
         const WorkerReport all = summary.cluster.total();
         if (summary.workers > 1 && all.pushes > 0) {
-            const auto refused =
-                std::accumulate(all.refused.begin(), all.refused.end(), std::int64_t{0});
-            log_info(
-                "gradients: {} applied ({} discounted, {} over the lag bound), {} refused; lag "
-                "{:.2f}"
-                " on average, {:.2f} at most, in reference batches",
-                all.pushes, all.discounted, all.over_bound, refused,
-                all.lag_sum / static_cast<double>(all.pushes), all.lag_max);
+            log_info("{}", gradients_fact(all));
         }
         if (summary.brief.episodes > 0) {
             log_info("workers were slow for a moment {} time(s), {} iterations in all",
@@ -188,8 +169,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_train_command() {
-    return std::make_unique<TrainCommand>();
+void add_train_command(const CommandGroup& all) {
+    all.add<TrainCommand>("train", "Train a model on a dataset file");
 }
 
 }  // namespace cohort

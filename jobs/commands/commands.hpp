@@ -1,29 +1,22 @@
 #pragma once
 
-#include <memory>
-
 #include "jobs/cli/command_line.hpp"
 
 namespace cohort {
 
-[[nodiscard]] std::unique_ptr<Command> make_train_command();
-[[nodiscard]] std::unique_ptr<Command> make_simulate_command();
-[[nodiscard]] std::unique_ptr<Command> make_sweep_command();
-[[nodiscard]] std::unique_ptr<Command> make_report_command();
-[[nodiscard]] std::unique_ptr<Command> make_eval_command();
-[[nodiscard]] std::unique_ptr<Command> make_import_command();
-[[nodiscard]] std::unique_ptr<Command> make_info_command();
-[[nodiscard]] std::unique_ptr<Command> make_ctl_command();
-[[nodiscard]] std::unique_ptr<Command> make_bench_engine_command();
-[[nodiscard]] std::unique_ptr<Command> make_bench_exchange_command();
-[[nodiscard]] std::unique_ptr<Command> make_profile_command();
-[[nodiscard]] std::unique_ptr<Command> make_chooser_train_command();
-[[nodiscard]] std::unique_ptr<Command> make_chooser_score_command();
-[[nodiscard]] std::unique_ptr<Command> make_efficiency_train_command();
-[[nodiscard]] std::unique_ptr<Command> make_efficiency_score_command();
-[[nodiscard]] std::unique_ptr<Command> make_predictor_train_command();
-[[nodiscard]] std::unique_ptr<Command> make_predictor_score_command();
-[[nodiscard]] std::unique_ptr<Command> make_trace_make_command();
-[[nodiscard]] std::unique_ptr<Command> make_trace_show_command();
+void add_train_command(const CommandGroup& all);
+void add_simulate_command(const CommandGroup& all);
+void add_eval_command(const CommandGroup& all);
+void add_import_command(const CommandGroup& all);
+void add_sweep_command(const CommandGroup& all);
+void add_report_command(const CommandGroup& all);
+void add_info_command(const CommandGroup& all);
+void add_ctl_command(const CommandGroup& all);
+void add_profile_command(const CommandGroup& all);
+void add_chooser_commands(const CommandGroup& all);
+void add_efficiency_commands(const CommandGroup& all);
+void add_predictor_commands(const CommandGroup& all);
+void add_trace_commands(const CommandGroup& all);
+void add_bench_commands(const CommandGroup& all);
 
 }  // namespace cohort

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "cohort/core/version.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/tensor/device.hpp"
 #include "comm/base/mpi_baseline.hpp"
+#include "core/log.hpp"
 #include "core/units.hpp"
 
 namespace cohort {
@@ -50,15 +53,27 @@ std::string dataset_facts(const std::string& group, const SampleSetInfo& info) {
                        info.checked ? "" : "; without checksums: first reads are unverified");
 }
 
-std::vector<std::string> option_facts(const std::vector<EffectiveOption>& options) {
-    std::vector<std::string> lines;
-    for (const EffectiveOption& option : options) {
-        if (!option.value.empty()) {
-            lines.push_back(
-                fmt::format("  {} = {}  ({})", option.name, option.value, option.origin));
+std::string gradients_fact(const WorkerReport& all) {
+    return fmt::format(
+        "gradients: {} applied ({} discounted, {} over the lag bound), {} refused; lag {:.2f} on "
+        "average, {:.2f} at most, in reference batches",
+        all.pushes, all.discounted, all.over_bound,
+        std::accumulate(all.refused.begin(), all.refused.end(), std::int64_t{0}),
+        all.lag_sum / static_cast<double>(all.pushes), all.lag_max);
+}
+
+void log_header(const CommandContext& context, const std::vector<std::string>& facts) {
+    for (const auto& lines : {build_facts(), machine_facts(context.env), facts}) {
+        for (const std::string& line : lines) {
+            log_info("{}", line);
         }
     }
-    return lines;
+    log_info("options:");
+    for (const EffectiveOption& option : context.options) {
+        if (!option.value.empty()) {
+            log_info("  {} = {}  ({})", option.name, option.value, option.origin);
+        }
+    }
 }
 
 }  // namespace cohort

@@ -5,18 +5,21 @@
 
 #include "cohort/data/sample_source.hpp"
 #include "cohort/model/graph.hpp"
+#include "cohort/train/events.hpp"
 #include "core/system/launch_env.hpp"
 #include "jobs/cli/command_line.hpp"
 
 namespace cohort {
 
-/// Lines of the start-up header and of `cohort info`.
+/// Lines of the start-up header, of `cohort info`, and of the end of a run.
 [[nodiscard]] std::vector<std::string> build_facts();
 [[nodiscard]] std::vector<std::string> machine_facts(const LaunchEnv& env);
 [[nodiscard]] std::string model_facts(const Graph& graph);
 /// @param group "train" or "test"
 [[nodiscard]] std::string dataset_facts(const std::string& group, const SampleSetInfo& info);
-/// `  batch = 128  (command line)` for each option that has a value.
-[[nodiscard]] std::vector<std::string> option_facts(const std::vector<EffectiveOption>& options);
+/// What became of the gradients of all workers; there was one at least.
+[[nodiscard]] std::string gradients_fact(const WorkerReport& all);
+/// Logs the start-up header: build, machine, these facts, and the options that have a value.
+void log_header(const CommandContext& context, const std::vector<std::string>& facts);
 
 }  // namespace cohort

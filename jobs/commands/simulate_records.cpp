@@ -4,67 +4,31 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "cohort/sched/chooser.hpp"
-#include "cohort/sched/policy.hpp"
 #include "cohort/train/events.hpp"
 #include "core/units.hpp"
+#include "jobs/commands/facts.hpp"
 #include "train/coordinator/modes/decision_json.hpp"
-#include "train/fit/predictor_scores_text.hpp"
+#include "train/run/run_records.hpp"
 
 namespace cohort {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
-
-template <class T>
-Json or_null(bool known, const T& value) {
-    return known ? Json(value) : Json(nullptr);
-}
 
 double ratio(double value, double by) {
     return by > 0 ? value / by : 0;
 }
 
-template <class Counts>
-Json by_reason(const Counts& counts) {
-    Json json = Json::object();
-    for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
-        json[kReturnReasonNames.at(reason)] = counts.at(reason);
-    }
-    return json;
-}
-
-Json worker_json(const SimulationResult& result, std::size_t index) {
-    const WorkerReport& worker = result.workers[index];
-    const auto pushes = static_cast<double>(worker.pushes);
-    const bool some = worker.pushes > 0;
-    return {
-        {"samples", worker.samples},
-        {"pushes", worker.pushes},
-        {"refused", std::accumulate(worker.refused.begin(), worker.refused.end(), std::int64_t{0})},
-        {"own_s", or_null(worker.own_s > 0, worker.own_s)},
-        {"samples_per_s", or_null(result.virtual_s > 0,
-                                  ratio(static_cast<double>(worker.samples), result.virtual_s))},
-        {"lag_mean", or_null(some, ratio(worker.lag_sum, pushes))},
-        {"lag_max", or_null(some, worker.lag_max)},
-        {"busy_s", result.worker_busy_s.at(index)},
-        {"wait_s", result.worker_wait_s.at(index)},
-        {"cpu_s", result.worker_cpu_s.at(index)},
-        {"bytes", result.worker_bytes.at(index)}};
-}
-
 Json workers_json(const SimulationResult& result) {
     Json workers = Json::array();
     for (std::size_t i = 0; i < result.workers.size(); ++i) {
-        workers.push_back(worker_json(result, i));
+        Json worker = worker_json(result.workers[i], result.virtual_s);
+        worker.update({{"busy_s", result.worker_busy_s.at(i)},
+                       {"wait_s", result.worker_wait_s.at(i)},
+                       {"cpu_s", result.worker_cpu_s.at(i)},
+                       {"bytes", result.worker_bytes.at(i)}});
+        workers.push_back(std::move(worker));
     }
     return workers;
 }
@@ -126,6 +90,10 @@ double engine_share(const SimulationResult& result) {
     return ratio(result.engine_core_s, result.wall_s * static_cast<double>(result.threads));
 }
 
+std::int64_t returned_samples(const EngineAccounts& accounts) {
+    return std::accumulate(accounts.returned.begin(), accounts.returned.end(), std::int64_t{0});
+}
+
 void add_accounts(Json& json, const SimulationResult& result) {
     const EngineAccounts& accounts = result.accounts;
     json["samples_applied"] = result.samples_applied;
@@ -137,17 +105,7 @@ void add_accounts(Json& json, const SimulationResult& result) {
     json["samples_leased"] = accounts.leased;
     json["samples_outstanding"] = accounts.outstanding;
     json["updates"] = result.updates;
-    const WorkerReport all = ClusterReport{.mode = {}, .workers = result.workers}.total();
-    const auto pushes = static_cast<double>(all.pushes);
-    const bool some = all.pushes > 0;
-    json["pushes_applied"] = all.pushes;
-    json["pushes_discounted"] = all.discounted;
-    json["pushes_over_bound"] = all.over_bound;
-    json["pushes_refused"] = by_reason(all.refused);
-    json["lag_mean"] = or_null(some, ratio(all.lag_sum, pushes));
-    json["lag_max"] = or_null(some, all.lag_max);
-    json["lag_updates_mean"] =
-        or_null(some, ratio(static_cast<double>(all.lag_updates_sum), pushes));
+    json.update(pushes_json(ClusterReport{.mode = {}, .workers = result.workers}.total()));
 }
 
 void add_times(Json& json, const SimulationResult& result) {
@@ -222,10 +180,6 @@ std::string use_fact(const SimulationResult& result) {
 
 }  // namespace
 
-std::int64_t returned_samples(const EngineAccounts& accounts) {
-    return std::accumulate(accounts.returned.begin(), accounts.returned.end(), std::int64_t{0});
-}
-
 std::string simulation_json(const SimulationResult& result, const SimulateOptions& options) {
     const std::int64_t arranged = regroupings(result);
     Json json{{"event", "summary"},
@@ -241,7 +195,7 @@ std::string simulation_json(const SimulationResult& result, const SimulateOption
     json["switches"] = static_cast<std::int64_t>(result.switches.size()) - arranged;
     json["regroupings"] = arranged;
     json["decisions"] = decisions_json(result);
-    json["predictor_scores"] = Json::parse(predictor_scores_json(result.predictor_scores));
+    json["predictor_scores"] = predictor_scores_json(result.predictor_scores);
     json["by_worker"] = workers_json(result);
     json["by_server"] = servers_json(result);
     json["test_accuracy"] = or_null(!options.no_train, result.accuracy);
@@ -263,12 +217,7 @@ std::vector<std::string> simulation_facts(const SimulationResult& result,
                     accounts.outstanding)};
     const WorkerReport all = ClusterReport{.mode = {}, .workers = result.workers}.total();
     if (all.pushes > 0) {
-        lines.push_back(fmt::format(
-            "gradients: {} applied ({} discounted, {} over the lag bound), {} refused; lag {:.2f} "
-            "on average, {:.2f} at most, in reference batches",
-            all.pushes, all.discounted, all.over_bound,
-            std::accumulate(all.refused.begin(), all.refused.end(), std::int64_t{0}),
-            all.lag_sum / static_cast<double>(all.pushes), all.lag_max));
+        lines.push_back(gradients_fact(all));
     }
     lines.push_back(use_fact(result));
     if (!result.switches.empty()) {

@@ -15,7 +15,4 @@ namespace cohort {
 [[nodiscard]] std::vector<std::string> simulation_facts(const SimulationResult& result,
                                                         const SimulateOptions& options);
 
-/// Of all returned samples.
-[[nodiscard]] std::int64_t returned_samples(const EngineAccounts& accounts);
-
 }  // namespace cohort

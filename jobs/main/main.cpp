@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -5,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <thread>
 
@@ -25,6 +28,12 @@ cohort::ExitCode leave_last(cohort::ExitCode code) {
     return code;
 }
 
+/// Logs what is wrong with this rank.
+cohort::ExitCode complain(cohort::ExitCode code, const std::string& text) {
+    cohort::log_error("rank {}: {}", cohort::read_launch_env().world_rank, text);
+    return code;
+}
+
 /// Runs the program; the only place where errors become exit codes. Training adds the rank and
 /// the step to the message of an error that leaves it.
 cohort::ExitCode run(int argc, const char* const* argv) {
@@ -40,25 +49,19 @@ cohort::ExitCode run(int argc, const char* const* argv) {
         cohort::log_error("{}", error.what());
         return error.exit_code();
     } catch (const cohort::Error& error) {
-        if (*error.what() == '\0') {
-            return leave_last(error.exit_code());
-        }
-        cohort::log_error("rank {}: {}", cohort::read_launch_env().world_rank, error.what());
-        return error.exit_code();
+        return *error.what() == '\0' ? leave_last(error.exit_code())
+                                     : complain(error.exit_code(), error.what());
     } catch (const std::bad_alloc&) {
-        cohort::log_error(
-            "rank {}: out of memory; try a smaller --batch or fewer ranks on this host",
-            cohort::read_launch_env().world_rank);
-        return cohort::ExitCode::kDevice;
+        return complain(cohort::ExitCode::kDevice,
+                        "out of memory; try a smaller --batch or fewer ranks on this host");
     } catch (const std::filesystem::filesystem_error& error) {
-        cohort::log_error("rank {}: [{}] cannot be used; got {}",
-                          cohort::read_launch_env().world_rank, error.path1().string(),
-                          error.code().message());
-        return cohort::ExitCode::kInput;
+        return complain(cohort::ExitCode::kInput,
+                        fmt::format("[{}] cannot be used; got {}", error.path1().string(),
+                                    error.code().message()));
     } catch (const std::system_error& error) {  // threads that could not be started
-        cohort::log_error("rank {}: the system refused; got {}; try fewer --threads",
-                          cohort::read_launch_env().world_rank, error.what());
-        return cohort::ExitCode::kDevice;
+        return complain(
+            cohort::ExitCode::kDevice,
+            fmt::format("the system refused; got {}; try fewer --threads", error.what()));
     }
 }
 

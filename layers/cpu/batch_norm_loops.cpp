@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::int64_t kRun = 256;
 
-#define COHORT_INLINE inline __attribute__((always_inline))
-
 // One pixel's lanes as one value: the compiler maps it to whatever registers the target has, where
 // plain loops over lanes end in shuffles.
 template <int kLanes>
@@ -28,18 +26,18 @@ template <int kLanes>
 using Vector = typename Lanes<kLanes>::Type;
 
 template <int kLanes>
-COHORT_INLINE Vector<kLanes> load(const float* from) {
+COHORT_INLINE inline Vector<kLanes> load(const float* from) {
     Vector<kLanes> value;
     std::memcpy(&value, from, sizeof value);
     return value;
 }
 template <int kLanes>
-COHORT_INLINE void store(float* to, const Vector<kLanes>& value) {
+COHORT_INLINE inline void store(float* to, const Vector<kLanes>& value) {
     std::memcpy(to, &value, sizeof value);
 }
 /// sums[lane] += values[lane] in double.
 template <int kLanes>
-COHORT_INLINE void fold(const Vector<kLanes>& values, double* sums) {
+COHORT_INLINE inline void fold(const Vector<kLanes>& values, double* sums) {
     float lanes[kLanes];
     std::memcpy(lanes, &values, sizeof values);
     for (int l = 0; l < kLanes; ++l) {
@@ -48,8 +46,8 @@ COHORT_INLINE void fold(const Vector<kLanes>& values, double* sums) {
 }
 
 template <int kLanes>
-COHORT_INLINE void statistics_run(const float* x, const float* shift, std::int64_t pixels,
-                                  double* sum, double* square) {
+COHORT_INLINE inline void statistics_run(const float* x, const float* shift, std::int64_t pixels,
+                                         double* sum, double* square) {
     using V = Vector<kLanes>;
     const V centre = load<kLanes>(shift);
     V s[2] = {};  // two chains hide the latency of the additions
@@ -72,9 +70,9 @@ COHORT_INLINE void statistics_run(const float* x, const float* shift, std::int64
 }
 
 template <int kLanes, ReluMask kMask>
-COHORT_INLINE void reduce_run(const BnChannels& channels, std::int64_t c, const float* x,
-                              const float* y, float* gradient, std::int64_t pixels, double* sum,
-                              double* product) {
+COHORT_INLINE inline void reduce_run(const BnChannels& channels, std::int64_t c, const float* x,
+                                     const float* y, float* gradient, std::int64_t pixels,
+                                     double* sum, double* product) {
     using V = Vector<kLanes>;
     const V centre = load<kLanes>(channels.mean + c);
     const V scale = load<kLanes>(channels.scale + c);
@@ -103,8 +101,9 @@ COHORT_INLINE void reduce_run(const BnChannels& channels, std::int64_t c, const 
 }
 
 template <int kLanes>
-COHORT_INLINE void apply_group(const float* x, const float* scale, const float* offset,
-                               const float* added, bool relu, std::int64_t pixels, float* y) {
+COHORT_INLINE inline void apply_group(const float* x, const float* scale, const float* offset,
+                                      const float* added, bool relu, std::int64_t pixels,
+                                      float* y) {
     using V = Vector<kLanes>;
     const V a = load<kLanes>(scale);
     const V b = load<kLanes>(offset);
@@ -123,9 +122,9 @@ COHORT_INLINE void apply_group(const float* x, const float* scale, const float* 
 }
 
 template <int kLanes>
-COHORT_INLINE void gradient_group(const float* x, const float* gradient, const float* mean,
-                                  const float* a, const float* b, const float* d,
-                                  std::int64_t pixels, float* gradient_x) {
+COHORT_INLINE inline void gradient_group(const float* x, const float* gradient, const float* mean,
+                                         const float* a, const float* b, const float* d,
+                                         std::int64_t pixels, float* gradient_x) {
     using V = Vector<kLanes>;
     const V va = load<kLanes>(a);
     const V vb = load<kLanes>(b);
@@ -138,90 +137,32 @@ COHORT_INLINE void gradient_group(const float* x, const float* gradient, const f
     }
 }
 
-/// Calls f(first element, channel, pixels) for every run of one group's pixels.
+/// Calls f(lanes, first element, channel, pixels) for every run of at most `most` pixels. Lanes
+/// that are no compile-time constant are handled one by one: row-major images have one lane, and
+/// [N,F] has one pixel, so the stride between pixels never matters.
 template <class F>
-COHORT_INLINE void for_each_run(const ChannelView& view, std::int64_t run, F&& f) {
-    for (std::int64_t n = 0; n < view.samples; ++n) {
-        for (std::int64_t group = 0; group < view.groups; ++group) {
-            const std::int64_t base = (n * view.groups + group) * view.pixels * view.lanes;
-            for (std::int64_t p = 0; p < view.pixels; p += run) {
-                f(base + p * view.lanes, group * view.lanes, std::min(run, view.pixels - p));
+COHORT_INLINE inline void for_each_run(const ChannelView& view, std::int64_t most, F&& f) {
+    const std::int64_t vector = view.lanes == 16 || view.lanes == 8 ? view.lanes : 1;
+    with_constant<16, 8, 1>(static_cast<int>(vector), [&](auto lanes) COHORT_INLINE {
+        constexpr std::int64_t kLanes = decltype(lanes)::value;
+        for (std::int64_t n = 0; n < view.samples; ++n) {
+            for (std::int64_t group = 0; group < view.groups; ++group) {
+                const std::int64_t base = (n * view.groups + group) * view.pixels * view.lanes;
+                const std::int64_t channel = group * view.lanes;
+                for (std::int64_t p = 0; p < view.pixels; p += most) {
+                    const std::int64_t pixels = std::min(most, view.pixels - p);
+                    const std::int64_t first = base + p * view.lanes;
+                    if constexpr (kLanes > 1) {
+                        f(lanes, first, channel, pixels);
+                    } else {
+                        for (std::int64_t l = 0; l < view.lanes; ++l) {
+                            f(lanes, first + l, channel + l, pixels);
+                        }
+                    }
+                }
             }
         }
-    }
-}
-
-// Lanes that are no compile-time constant are handled one by one: row-major images have one lane,
-// and [N,F] has one pixel, so the stride between pixels never matters.
-template <int kLanes, class F>
-COHORT_INLINE void for_each_lane_run(const ChannelView& view, std::int64_t run, F&& f) {
-    if constexpr (kLanes == 1) {
-        for_each_run(view, run, [&](std::int64_t base, std::int64_t channel, std::int64_t pixels) {
-            for (std::int64_t l = 0; l < view.lanes; ++l) {
-                f(base + l, channel + l, pixels);
-            }
-        });
-    } else {
-        for_each_run(view, run, f);
-    }
-}
-
-template <int kLanes>
-COHORT_INLINE void statistics_all(const ChannelView& view, const float* x, const float* shift,
-                                  double* sum, double* square) {
-    for_each_lane_run<kLanes>(view, kRun, [&](std::int64_t i, std::int64_t c, std::int64_t n) {
-        statistics_run<kLanes>(x + i, shift + c, n, sum + c, square + c);
     });
-}
-
-template <int kLanes>
-COHORT_INLINE void apply_all(const ChannelView& view, const float* x, const float* scale,
-                             const float* offset, const float* added, bool relu, float* y) {
-    for_each_lane_run<kLanes>(
-        view, view.pixels, [&](std::int64_t i, std::int64_t c, std::int64_t n) {
-            apply_group<kLanes>(x + i, scale + c, offset + c,
-                                added == nullptr ? nullptr : added + i, relu, n, y + i);
-        });
-}
-
-template <int kLanes, ReluMask kMask>
-COHORT_INLINE void reduce_masked(const ChannelView& view, const BnChannels& channels,
-                                 const float* x, const float* y, float* gradient, double* sum,
-                                 double* product) {
-    for_each_lane_run<kLanes>(view, kRun, [&](std::int64_t i, std::int64_t c, std::int64_t n) {
-        reduce_run<kLanes, kMask>(channels, c, x + i, y + (kMask == ReluMask::kFromOutput ? i : 0),
-                                  gradient + i, n, sum + c, product + c);
-    });
-}
-
-template <int kLanes>
-COHORT_INLINE void reduce_all(const ChannelView& view, const BnChannels& channels, ReluMask mask,
-                              const float* x, const float* y, float* gradient, double* sum,
-                              double* product) {
-    switch (mask) {
-        case ReluMask::kNone:
-            reduce_masked<kLanes, ReluMask::kNone>(view, channels, x, x, gradient, sum, product);
-            break;
-        case ReluMask::kFromInput:
-            reduce_masked<kLanes, ReluMask::kFromInput>(view, channels, x, x, gradient, sum,
-                                                        product);
-            break;
-        case ReluMask::kFromOutput:
-            reduce_masked<kLanes, ReluMask::kFromOutput>(view, channels, x, y, gradient, sum,
-                                                         product);
-            break;
-    }
-}
-
-template <int kLanes>
-COHORT_INLINE void gradient_all(const ChannelView& view, const float* x, const float* gradient,
-                                const float* mean, const float* a, const float* b, const float* d,
-                                float* gradient_x) {
-    for_each_lane_run<kLanes>(view, view.pixels,
-                              [&](std::int64_t i, std::int64_t c, std::int64_t n) {
-                                  gradient_group<kLanes>(x + i, gradient + i, mean + c, a + c,
-                                                         b + c, d + c, n, gradient_x + i);
-                              });
 }
 
 }  // namespace
@@ -229,42 +170,48 @@ COHORT_INLINE void gradient_all(const ChannelView& view, const float* x, const f
 COHORT_SIMD_CLONES
 void bn_statistics(const ChannelView& view, const float* x, const float* shift, double* sum,
                    double* square) {
-    switch (view.lanes) {
-        case 16: statistics_all<16>(view, x, shift, sum, square); break;
-        case 8: statistics_all<8>(view, x, shift, sum, square); break;
-        default: statistics_all<1>(view, x, shift, sum, square); break;
-    }
+    for_each_run(
+        view, kRun, [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
+            statistics_run<decltype(lanes)::value>(x + i, shift + c, n, sum + c, square + c);
+        });
 }
 
 COHORT_SIMD_CLONES
 void bn_apply(const ChannelView& view, const float* x, const float* scale, const float* offset,
               const float* added, bool relu, float* y) {
-    switch (view.lanes) {
-        case 16: apply_all<16>(view, x, scale, offset, added, relu, y); break;
-        case 8: apply_all<8>(view, x, scale, offset, added, relu, y); break;
-        default: apply_all<1>(view, x, scale, offset, added, relu, y); break;
-    }
+    for_each_run(view, view.pixels,
+                 [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
+                     apply_group<decltype(lanes)::value>(x + i, scale + c, offset + c,
+                                                         added == nullptr ? nullptr : added + i,
+                                                         relu, n, y + i);
+                 });
 }
 
 COHORT_SIMD_CLONES
 void bn_reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask, const float* x,
                const float* y, float* gradient, double* sum, double* product) {
-    switch (view.lanes) {
-        case 16: reduce_all<16>(view, channels, mask, x, y, gradient, sum, product); break;
-        case 8: reduce_all<8>(view, channels, mask, x, y, gradient, sum, product); break;
-        default: reduce_all<1>(view, channels, mask, x, y, gradient, sum, product); break;
-    }
+    with_constant<ReluMask::kNone, ReluMask::kFromInput, ReluMask::kFromOutput>(
+        mask, [&](auto kind) COHORT_INLINE {
+            constexpr ReluMask kMask = decltype(kind)::value;
+            for_each_run(
+                view, kRun,
+                [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
+                    reduce_run<decltype(lanes)::value, kMask>(
+                        channels, c, x + i, kMask == ReluMask::kFromOutput ? y + i : nullptr,
+                        gradient + i, n, sum + c, product + c);
+                });
+        });
 }
 
 COHORT_SIMD_CLONES
 void bn_input_gradient(const ChannelView& view, const float* x, const float* gradient,
                        const float* mean, const float* a, const float* b, const float* d,
                        float* gradient_x) {
-    switch (view.lanes) {
-        case 16: gradient_all<16>(view, x, gradient, mean, a, b, d, gradient_x); break;
-        case 8: gradient_all<8>(view, x, gradient, mean, a, b, d, gradient_x); break;
-        default: gradient_all<1>(view, x, gradient, mean, a, b, d, gradient_x); break;
-    }
+    for_each_run(view, view.pixels,
+                 [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
+                     gradient_group<decltype(lanes)::value>(x + i, gradient + i, mean + c, a + c,
+                                                            b + c, d + c, n, gradient_x + i);
+                 });
 }
 
 }  // namespace cohort

@@ -98,10 +98,9 @@ dnnl::convolution_forward::primitive_desc ConvPlan::forward_desc(const Problem& 
     const auto kind = context_.training || algorithm == kWinograd
                           ? dnnl::prop_kind::forward_training
                           : dnnl::prop_kind::forward_inference;
-    return {{kind, algorithm, p.source, weights, p.bias, p.output, p.strides, p.dilation, p.padding,
-             p.padding},
-            user_scratchpad(),
-            dnnl_engine()};
+    return describe_forward<dnnl::convolution_forward>(kind, algorithm, p.source, weights, p.bias,
+                                                       p.output, p.strides, p.dilation, p.padding,
+                                                       p.padding);
 }
 
 dnnl::convolution_backward_data::primitive_desc ConvPlan::data_desc(const Problem& p,
@@ -128,38 +127,31 @@ double ConvPlan::measure(Direction direction, dnnl::algorithm algorithm, std::in
     const Problem p = problem(samples);
     const ScratchMemory source(p.source);
     const ScratchMemory output(p.output);
-    // Without a bias the primitives ignore this argument.
     const ScratchMemory bias(spec_.options.bias ? p.bias : Desc({1}, kF32, Tag::a));
-    std::unordered_map<int, dnnl::memory> arguments;
-    switch (direction) {
-        case Direction::kForward: {
-            const auto desc = forward_desc(p, algorithm, any_weights_);
-            arguments = {{DNNL_ARG_SRC, source},
-                         {DNNL_ARG_WEIGHTS, ScratchMemory(desc.weights_desc())},
-                         {DNNL_ARG_BIAS, bias},
-                         {DNNL_ARG_DST, output},
-                         {DNNL_ARG_SCRATCHPAD, ScratchMemory(desc.scratchpad_desc())}};
-            return best_seconds(dnnl::convolution_forward(desc), arguments);
-        }
-        case Direction::kData: {
-            const auto desc = data_desc(p, algorithm, any_weights_);
-            arguments = {{DNNL_ARG_DIFF_SRC, source},
-                         {DNNL_ARG_WEIGHTS, ScratchMemory(desc.weights_desc())},
-                         {DNNL_ARG_DIFF_DST, output},
-                         {DNNL_ARG_SCRATCHPAD, ScratchMemory(desc.scratchpad_desc())}};
-            return best_seconds(dnnl::convolution_backward_data(desc), arguments);
-        }
-        case Direction::kWeights: {
-            const auto desc = weights_desc(p, algorithm, any_weights_);
-            arguments = {{DNNL_ARG_SRC, source},
-                         {DNNL_ARG_DIFF_WEIGHTS, ScratchMemory(desc.diff_weights_desc())},
-                         {DNNL_ARG_DIFF_BIAS, bias},
-                         {DNNL_ARG_DIFF_DST, output},
-                         {DNNL_ARG_SCRATCHPAD, ScratchMemory(desc.scratchpad_desc())}};
-            return best_seconds(dnnl::convolution_backward_weights(desc), arguments);
-        }
+    // A primitive ignores the arguments that it does not have.
+    const auto seconds = [&](const auto& desc, const Desc& order) {
+        const ScratchMemory weights(order);
+        const ScratchMemory scratch(desc.scratchpad_desc());
+        return best_seconds(dnnl::primitive(desc.get()), {{DNNL_ARG_SRC, source},
+                                                          {DNNL_ARG_DIFF_SRC, source},
+                                                          {DNNL_ARG_WEIGHTS, weights},
+                                                          {DNNL_ARG_DIFF_WEIGHTS, weights},
+                                                          {DNNL_ARG_BIAS, bias},
+                                                          {DNNL_ARG_DIFF_BIAS, bias},
+                                                          {DNNL_ARG_DST, output},
+                                                          {DNNL_ARG_DIFF_DST, output},
+                                                          {DNNL_ARG_SCRATCHPAD, scratch}});
+    };
+    if (direction == Direction::kForward) {
+        const auto desc = forward_desc(p, algorithm, any_weights_);
+        return seconds(desc, desc.weights_desc());
     }
-    return std::numeric_limits<double>::infinity();
+    if (direction == Direction::kData) {
+        const auto desc = data_desc(p, algorithm, any_weights_);
+        return seconds(desc, desc.weights_desc());
+    }
+    const auto desc = weights_desc(p, algorithm, any_weights_);
+    return seconds(desc, desc.diff_weights_desc());
 }
 
 dnnl::algorithm ConvPlan::choose(Direction direction, std::int64_t samples) {
@@ -219,30 +211,27 @@ const ConvPrimitives& ConvPlan::prepare(std::int64_t samples) {
         made.source = p.source;
         made.output = p.output;
         // Weights are prepared once for all slices, so later sizes must take the first's order.
-        const bool first = made_.empty();
-        if (first) {
-            forward_.algorithm = choose(Direction::kForward, samples);
-        }
-        const auto forward =
-            forward_desc(p, forward_.algorithm, first ? any_weights_ : forward_.weights);
+        const auto chosen = [&](Direction direction, Chosen& own) -> const Chosen& {
+            if (made_.empty()) {
+                own = {choose(direction, samples), any_weights_};
+            }
+            return own;
+        };
+        const Chosen& ahead = chosen(Direction::kForward, forward_);
+        const auto forward = forward_desc(p, ahead.algorithm, ahead.weights);
         forward_.weights = forward.weights_desc();
         made.forward = dnnl::convolution_forward(forward);
         made.forward_scratch = forward.scratchpad_desc();
         if (context_.training) {
-            if (first) {
-                weights_.algorithm = choose(Direction::kWeights, samples);
-            }
-            const auto weights =
-                weights_desc(p, weights_.algorithm, first ? any_weights_ : weights_.weights);
+            const Chosen& own = chosen(Direction::kWeights, weights_);
+            const auto weights = weights_desc(p, own.algorithm, own.weights);
             weights_.weights = weights.diff_weights_desc();
             made.backward_weights = dnnl::convolution_backward_weights(weights);
             made.weights_scratch = weights.scratchpad_desc();
         }
         if (context_.training && context_.input_gradient) {
-            if (first) {
-                data_.algorithm = choose(Direction::kData, samples);
-            }
-            const auto data = data_desc(p, data_.algorithm, first ? any_weights_ : data_.weights);
+            const Chosen& own = chosen(Direction::kData, data_);
+            const auto data = data_desc(p, own.algorithm, own.weights);
             data_.weights = data.weights_desc();
             made.backward_data = dnnl::convolution_backward_data(data);
             made.data_scratch = data.scratchpad_desc();

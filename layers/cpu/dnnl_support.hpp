@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -49,5 +52,39 @@ inline void execute(std::string_view operation, const dnnl::primitive& primitive
                     const std::unordered_map<int, dnnl::memory>& arguments) {
     dnnl_checked(operation, [&] { primitive.execute(dnnl_stream(), arguments); });
 }
+
+/// Primitives of one layer by slice size. `Primitives` has descriptors `forward_scratch` and
+/// `backward_scratch`. Reading what was prepared is thread safe.
+template <class Primitives>
+class PrimitiveCache {
+public:
+    /// Makes what is missing by `make(samples)`; returns the scratch memory for all these sizes.
+    template <class Make>
+    [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes, Make&& make) {
+        KernelMemory memory;
+        for (const std::int64_t samples : slice_sizes) {
+            auto found = made_.find(samples);
+            if (found == made_.end()) {
+                found = made_.emplace(samples, make(samples)).first;
+            }
+            memory.forward_scratch =
+                std::max(memory.forward_scratch, found->second.forward_scratch.get_size());
+            memory.backward_scratch =
+                std::max(memory.backward_scratch, found->second.backward_scratch.get_size());
+        }
+        return memory;
+    }
+    [[nodiscard]] const Primitives& at(std::int64_t samples) const { return made_.at(samples); }
+
+private:
+    std::map<std::int64_t, Primitives> made_;
+};
+
+/// Row-major c[m,n] = op(a) op(b) + beta c by oneDNN, on the calling thread.
+/// @param transpose_a, transpose_b  'N' or 'T'  @param lda, ldb, ldc  floats from row to row
+/// Errors: DeviceError.
+void sgemm(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+           const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
+           std::int64_t ldc);
 
 }  // namespace cohort

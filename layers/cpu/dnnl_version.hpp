@@ -57,34 +57,33 @@ struct PoolWindow {
     dnnl::memory::dims padding_after;
 };
 
+/// describe(the window's numbers as the version wants them).
+template <class Describe>
+[[nodiscard]] auto describe_window(const PoolWindow& window, const Describe& describe) {
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::memory::dims dilation(window.kernel.size(), 0);
+    return describe(window.strides, window.kernel, dilation, window.padding_before,
+                    window.padding_after);
+#else
+    return describe(window.strides, window.kernel, window.padding_before, window.padding_after);
+#endif
+}
+
 [[nodiscard]] inline dnnl::pooling_forward::primitive_desc describe_pooling(
     dnnl::prop_kind kind, dnnl::algorithm algorithm, const dnnl::memory::desc& source,
     const dnnl::memory::desc& output, const PoolWindow& window) {
-#if DNNL_VERSION_MAJOR >= 3
-    const dnnl::memory::dims dilation(window.kernel.size(), 0);
-    return describe_forward<dnnl::pooling_forward>(kind, algorithm, source, output, window.strides,
-                                                   window.kernel, dilation, window.padding_before,
-                                                   window.padding_after);
-#else
-    return describe_forward<dnnl::pooling_forward>(kind, algorithm, source, output, window.strides,
-                                                   window.kernel, window.padding_before,
-                                                   window.padding_after);
-#endif
+    return describe_window(window, [&](const auto&... numbers) {
+        return describe_forward<dnnl::pooling_forward>(kind, algorithm, source, output, numbers...);
+    });
 }
 
 [[nodiscard]] inline dnnl::pooling_backward::primitive_desc describe_pooling_backward(
     const dnnl::pooling_forward::primitive_desc& forward, dnnl::algorithm algorithm,
     const dnnl::memory::desc& source, const dnnl::memory::desc& output, const PoolWindow& window) {
-#if DNNL_VERSION_MAJOR >= 3
-    const dnnl::memory::dims dilation(window.kernel.size(), 0);
-    return describe_backward<dnnl::pooling_backward>(forward, algorithm, source, output,
-                                                     window.strides, window.kernel, dilation,
-                                                     window.padding_before, window.padding_after);
-#else
-    return describe_backward<dnnl::pooling_backward>(forward, algorithm, source, output,
-                                                     window.strides, window.kernel,
-                                                     window.padding_before, window.padding_after);
-#endif
+    return describe_window(window, [&](const auto&... numbers) {
+        return describe_backward<dnnl::pooling_backward>(forward, algorithm, source, output,
+                                                         numbers...);
+    });
 }
 
 [[nodiscard]] inline dnnl::memory::dims dims_of(const dnnl::memory::desc& desc) {

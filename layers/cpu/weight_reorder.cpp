@@ -1,7 +1,7 @@
 #include "layers/cpu/weight_reorder.hpp"
 
 #include "layers/cpu/dnnl_version.hpp"
-#include "layers/member_sums.hpp"
+#include "layers/cpu/elementwise_cpu.hpp"
 
 namespace cohort {
 namespace {

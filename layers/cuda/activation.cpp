@@ -1,5 +1,4 @@
 // Activations on a GPU. ReLU, sigmoid and tanh need their output alone to go back, GELU its input.
-#include "layers/cuda/kernels/activation_kernels.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"

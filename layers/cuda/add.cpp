@@ -2,8 +2,8 @@
 // input, whose channels are padded: that one is copied first.
 #include <algorithm>
 
-#include "layers/cuda/kernels/concat_kernels.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
+#include "layers/cuda/kernels/matrix_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
 
@@ -57,18 +57,14 @@ private:
     /// From one number of padding channels to another's; [F] and [T,F] are copied as they are.
     void convert(const TensorFormat& from, const void* source, const TensorFormat& to, void* target,
                  std::int64_t samples) const {
-        const Shape& shape = from.shape;
-        const bool pixels = shape.rank() == 3;
-        const std::int64_t channels = pixels ? shape[0] : shape.elements();
-        const std::int64_t rows = samples * (pixels ? shape[1] * shape[2] : 1);
-        const std::int64_t stored_from = pixels ? from.block : channels;
-        const std::int64_t stored_to = pixels ? to.block : channels;
+        const cuda::ImageOrder order = cuda::order_of(from);
+        const std::int64_t stored = cuda::order_of(to).stored;
         cuda::copy_columns(support_.stream(), from.type,
-                           {.rows = rows,
-                            .width = channels,
-                            .filled = stored_to,
-                            .from_stride = stored_from,
-                            .to_stride = stored_to},
+                           {.rows = samples * order.pixels,
+                            .width = order.channels,
+                            .filled = stored,
+                            .from_stride = order.stored,
+                            .to_stride = stored},
                            target, source);
     }
 

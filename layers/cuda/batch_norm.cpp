@@ -47,7 +47,7 @@ public:
           format_(context.inputs.at(0)),
           training_(context.training),
           multiprocessors_(gpu_facts(context.device).multiprocessors),
-          channels_(context.device, context.stream, columns_of(format_).stored) {
+          channels_(context.device, context.stream, order_of(format_).stored) {
         traits_.output = format_;
         traits_.backward_reads_output = spec.relu && spec.add;
         if (spec.add) {
@@ -78,7 +78,7 @@ public:
         }
         BnAdded added;
         if (spec_.add) {
-            added = {slice.inputs[1], columns_of(residual_).stored};
+            added = {slice.inputs[1], order_of(residual_).stored};
         }
         bn_apply(support_.stream(), p, slice.inputs[0], added, spec_.relu, slice.output);
     }
@@ -102,9 +102,9 @@ public:
 
 private:
     [[nodiscard]] BnProblem problem(std::int64_t samples) const {
-        const std::int64_t stored = columns_of(format_).stored;
-        const std::int64_t rows = samples * columns_of(format_).rows;
-        const bool vectors = !spec_.add || columns_of(residual_).stored == stored;
+        const std::int64_t stored = order_of(format_).stored;
+        const std::int64_t rows = samples * order_of(format_).pixels;
+        const bool vectors = !spec_.add || order_of(residual_).stored == stored;
         return {.rows = rows,
                 .channels = format_.shape[0],
                 .stored = stored,
@@ -118,7 +118,7 @@ private:
 
     void copy_residual_gradient(const BnProblem& p, const float* from, float* to) const {
         const std::size_t element = element_bytes(p.type);
-        const auto to_pitch = static_cast<std::size_t>(columns_of(residual_).stored) * element;
+        const auto to_pitch = static_cast<std::size_t>(order_of(residual_).stored) * element;
         const auto from_pitch = static_cast<std::size_t>(p.stored) * element;
         const auto rows = static_cast<std::size_t>(p.rows);
         check(cudaMemsetAsync(to, 0, to_pitch * rows, support_.stream()), "cudaMemsetAsync");

@@ -1,19 +1,19 @@
 // Concatenation on a GPU: channels of NHWC and features alike are columns, every part is copied to
 // its columns of the whole.
-#include "layers/cuda/kernels/concat_kernels.hpp"
+#include "layers/cuda/kernels/matrix_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {
 
-using cuda::Columns;
-using cuda::columns_of;
+using cuda::ImageOrder;
+using cuda::order_of;
 
 TensorFormat joined(const std::vector<TensorFormat>& parts) {
     std::int64_t width = 0;
     for (const TensorFormat& part : parts) {
-        width += columns_of(part).used;
+        width += order_of(part).channels;
     }
     const TensorFormat& first = parts.at(0);
     switch (first.shape.rank()) {
@@ -32,38 +32,38 @@ public:
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        const Columns whole = columns_of(traits_.output);
+        const ImageOrder whole = order_of(traits_.output);
         std::int64_t column = 0;
         for (std::size_t k = 0; k < inputs_.size(); ++k) {
-            const Columns part = columns_of(inputs_[k]);
+            const ImageOrder part = order_of(inputs_[k]);
             cuda::copy_columns(support_.stream(), traits_.output.type,
-                               {.rows = slice.samples * part.rows,
-                                .width = part.used,
-                                .filled = part.used,
+                               {.rows = slice.samples * part.pixels,
+                                .width = part.channels,
+                                .filled = part.channels,
                                 .from_stride = part.stored,
                                 .to_stride = whole.stored,
                                 .to_column = column},
                                slice.output, slice.inputs[k]);
-            column += part.used;
+            column += part.channels;
         }
     }
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
-        const Columns whole = columns_of(traits_.output);
+        const ImageOrder whole = order_of(traits_.output);
         std::int64_t column = 0;
         for (std::size_t k = 0; k < inputs_.size(); ++k) {
-            const Columns part = columns_of(inputs_[k]);
+            const ImageOrder part = order_of(inputs_[k]);
             if (slice.input_gradients[k] != nullptr) {
                 cuda::copy_columns(support_.stream(), traits_.output.type,
-                                   {.rows = slice.samples * part.rows,
-                                    .width = part.used,
+                                   {.rows = slice.samples * part.pixels,
+                                    .width = part.channels,
                                     .filled = part.stored,
                                     .from_stride = whole.stored,
                                     .from_column = column,
                                     .to_stride = part.stored},
                                    slice.input_gradients[k], slice.output_gradient);
             }
-            column += part.used;
+            column += part.channels;
         }
     }
 

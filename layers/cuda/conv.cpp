@@ -122,7 +122,7 @@ public:
         : spec_(spec),
           support_(support_of(context)),
           input_(context.inputs.at(0)),
-          stored_(columns_of(input_).stored),
+          stored_(order_of(input_).stored),
           requests_(spec_, support_, context.tuning),
           training_(context.training),
           input_gradient_(context.input_gradient),

@@ -1,6 +1,6 @@
 // [C,H,W] -> [C H W] in row-major order on a GPU: a transposition of pixels and channels. Costs
 // nothing where memory already is in that order.
-#include "layers/cuda/kernels/flatten_kernels.hpp"
+#include "layers/cuda/kernels/matrix_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "cohort/core/error.hpp"
 #include "layers/cuda/dnn/lstm_dnn.hpp"
-#include "layers/cuda/kernels/lstm_kernels.hpp"
+#include "layers/cuda/kernels/weight_copies.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cuda.hpp"

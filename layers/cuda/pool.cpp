@@ -20,8 +20,7 @@ public:
           training_(context.training),
           problem_(problem_of(spec, context)) {
         const TensorFormat& x = context.inputs.at(0);
-        traits_.output = {Shape{x.shape[0], problem_.out_height, problem_.out_width}, x.block,
-                          x.type};
+        traits_.output = {pooled_shape(spec, x.shape), x.block, x.type};
         traits_.backward_reads_inputs = false;
         if (training_ && kind_ == PoolKind::kMax) {
             traits_.saved_bytes = static_cast<std::size_t>(traits_.output.sample_floats()) *
@@ -69,7 +68,7 @@ private:
                                                 const KernelContext& context) {
         const TensorFormat& x = context.inputs.at(0);
         const PoolOptions& o = spec.options;
-        const bool global = spec.kind == PoolKind::kGlobalAverage;
+        const Shape y = pooled_shape(spec, x.shape);
         if (spec.kind == PoolKind::kMax && place_bytes(o.kernel) == 0) {
             fail<DeviceError>({.where = "max_pool",
                                .what = "the window is too large for this backend",
@@ -77,15 +76,12 @@ private:
                                .got = std::to_string(o.kernel),
                                .hint = "--device cpu"});
         }
-        const auto extent = [&](std::int64_t in) {
-            return global ? 1 : (in + 2 * o.padding - o.kernel) / o.stride + 1;
-        };
         return {.samples = 0,
-                .channels = columns_of(x).stored,
+                .channels = order_of(x).stored,
                 .height = x.shape[1],
                 .width = x.shape[2],
-                .out_height = extent(x.shape[1]),
-                .out_width = extent(x.shape[2]),
+                .out_height = y[1],
+                .out_width = y[2],
                 .kernel = o.kernel,
                 .stride = o.stride,
                 .padding = o.padding,

@@ -1,7 +1,6 @@
 #include "layers/cuda/support.hpp"
 
 #include <cstring>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,19 +16,12 @@ namespace cuda {
 
 namespace {
 
-WeightOrder order_of(const WeightForm& form) {
-    return {form.outer, form.channels, form.inner, form.padded_channels, form.channels_last};
-}
-
-ImageOrder order_of(const TensorFormat& format) {
-    const Columns pixels = columns_of(format);
-    return {pixels.used, pixels.stored, pixels.rows};
-}
-
 /// A [C,H,W] whose elements are not in row-major order as they are.
 bool reordered(const TensorFormat& format) {
     return format.shape.rank() == 3 && (format.block > 1 || format.shape[0] > 1);
 }
+
+}  // namespace
 
 /// Copies of the weights that kernels want in other forms than the flat buffer has.
 class WeightCopies {
@@ -107,10 +99,9 @@ private:
         table_blocks_ = 0;
         for (const Wanted& wanted : wanted_) {
             if (!wanted.form.as_is()) {
-                const WeightOrder order = order_of(wanted.form);
-                copies.push_back({wanted.parameter, const_cast<void*>(wanted.place), order,
-                                  wanted.form.type, table_blocks_});
-                table_blocks_ += blocks_of_copy(order);
+                copies.push_back({wanted.parameter, const_cast<void*>(wanted.place), wanted.form,
+                                  table_blocks_});
+                table_blocks_ += blocks_of_copy(wanted.form);
             }
         }
         table_entries_ = static_cast<int>(copies.size());
@@ -136,124 +127,107 @@ private:
     std::int64_t table_blocks_ = 0;
 };
 
-class CudaSupport final : public Support {
-public:
-    CudaSupport(Device& device, Stream& stream, Precision precision, bool deterministic)
-        : device_(device),
-          native_(static_cast<cudaStream_t>(native_stream(stream))),
-          precision_(precision),
-          deterministic_(deterministic),
-          copies_(device, stream, native_) {
-        step_values_ = device.allocate(sizeof(StepValues));
-        stream.fill_zero(step_values_.data(), sizeof(StepValues));
-    }
-    CudaSupport(const CudaSupport&) = delete;
-    CudaSupport& operator=(const CudaSupport&) = delete;
-    ~CudaSupport() override {
-        plans_ = {};  // before the handle that they were made with
-        if (handle_ != nullptr) {
-            dnn().destroy(handle_);
-        }
-    }
+Support::Support(Device& device, Stream& stream, Precision precision, bool deterministic)
+    : device_(device),
+      stream_(stream),
+      native_(static_cast<cudaStream_t>(native_stream(stream))),
+      precision_(precision),
+      deterministic_(deterministic),
+      plans_(std::make_unique<DnnPlans>()),
+      step_values_(device.allocate(sizeof(StepValues))),
+      copies_(std::make_unique<WeightCopies>(device, stream, native_)) {
+    stream.fill_zero(step_values_.data(), sizeof(StepValues));
+}
 
-    [[nodiscard]] TensorFormat input_format(const Shape& input) const override {
-        const ElementType type = activation_type(precision_);
-        if (input.rank() != 3) {
-            return {input, 1, type};
-        }
-        const auto lanes = static_cast<std::int64_t>(16 / element_bytes(type));
-        return {input, (input[0] + lanes - 1) / lanes * lanes, type};
+Support::~Support() {
+    plans_.reset();  // before the handle that they were made with
+    if (handle_ != nullptr) {
+        dnn().destroy(handle_);
     }
+}
 
-    void prepare() override { copies_.allocate(); }
-
-    [[nodiscard]] StepValues* step_values() noexcept override {
-        return static_cast<StepValues*>(step_values_.data());
+TensorFormat Support::input_format(const Shape& input) const {
+    const ElementType type = activation_type(precision_);
+    if (input.rank() != 3) {
+        return {input, 1, type};
     }
+    const auto lanes = static_cast<std::int64_t>(16 / element_bytes(type));
+    return {input, (input[0] + lanes - 1) / lanes * lanes, type};
+}
 
-    void refresh_weights() override { copies_.refresh(); }
+void Support::prepare() {
+    copies_->allocate();
+}
 
-    void load_input(const TensorFormat& format, const float* from, void* to,
-                    std::int64_t samples) override {
-        if (reordered(format)) {
-            images_to_channels_last(native_, order_of(format), format.type, from, to, samples);
-        } else {
-            cast_elements(native_, format.type, to, ElementType::kF32, from,
-                          samples * format.sample_floats());
-        }
+void Support::refresh_weights() {
+    copies_->refresh();
+}
+
+void Support::load_input(const TensorFormat& format, const float* from, void* to,
+                         std::int64_t samples) {
+    if (reordered(format)) {
+        images_to_channels_last(native_, order_of(format), format.type, from, to, samples);
+    } else {
+        cast_elements(native_, format.type, to, ElementType::kF32, from,
+                      samples * format.sample_floats());
     }
+}
 
-    void read_output(const TensorFormat& format, const void* from, float* to,
-                     std::int64_t samples) override {
-        if (reordered(format)) {
-            images_to_row_major(native_, order_of(format), format.type, from, to, samples);
-        } else {
-            cast_elements(native_, ElementType::kF32, to, format.type, from,
-                          samples * format.sample_floats());
-        }
+void Support::read_output(const TensorFormat& format, const void* from, float* to,
+                          std::int64_t samples) {
+    if (reordered(format)) {
+        images_to_row_major(native_, order_of(format), format.type, from, to, samples);
+    } else {
+        cast_elements(native_, ElementType::kF32, to, format.type, from,
+                      samples * format.sample_floats());
     }
+}
 
-    void add_into(ElementType type, void* to, const void* from, std::int64_t count) override {
-        add_elements(native_, type, to, from, count);
-    }
-    void unscale(float* gradients, std::int64_t count) override {
-        unscale_elements(native_, gradients, count, step_values());
-    }
+void Support::add_into(ElementType type, void* to, const void* from, std::int64_t count) {
+    add_two_elements(native_, type, to, to, from, count, false);
+}
 
-    [[nodiscard]] std::size_t bytes() const noexcept override {
-        return step_values_.bytes() + copies_.bytes();
-    }
+void Support::unscale(float* gradients, std::int64_t count) {
+    unscale_elements(native_, gradients, count, step_values());
+}
 
-    [[nodiscard]] Device& device() noexcept override { return device_; }
-    [[nodiscard]] cudaStream_t stream() noexcept override { return native_; }
-    [[nodiscard]] Precision precision() const noexcept override { return precision_; }
-    [[nodiscard]] bool deterministic() const noexcept override { return deterministic_; }
-    [[nodiscard]] DnnPlans& plans() noexcept override { return plans_; }
+std::size_t Support::bytes() const noexcept {
+    return step_values_.bytes() + copies_->bytes();
+}
 
-    [[nodiscard]] cudnnHandle_t dnn_handle() override {
-        if (handle_ == nullptr) {
-            use(device_);
-            dnn_check(dnn().create(&handle_), "cudnnCreate");
-            dnn_check(dnn().set_stream(handle_, native_), "cudnnSetStream");
-        }
-        return handle_;
+cudnnHandle_t Support::dnn_handle() {
+    if (handle_ == nullptr) {
+        use(device_);
+        dnn_check(dnn().create(&handle_), "cudnnCreate");
+        dnn_check(dnn().set_stream(handle_, native_), "cudnnSetStream");
     }
+    return handle_;
+}
 
-    [[nodiscard]] const DnnTarget& dnn_target() override {
-        if (!target_) {
-            target_.emplace(dnn_handle());
-        }
-        return *target_;
+const DnnTarget& Support::dnn_target() {
+    if (target_ == nullptr) {
+        target_ = std::make_unique<HandleTarget>(dnn_handle());
     }
+    return *target_;
+}
 
-    int want_weight(const float* parameter, const WeightForm& form) override {
-        return copies_.want(parameter, form);
-    }
-    [[nodiscard]] const void* weight(int number) const noexcept override {
-        return copies_.place(number);
-    }
-    void store_gradient(const WeightForm& form, const void* from, float* gradient) override {
-        store_weight_gradient(native_, order_of(form), form.type, from, gradient);
-    }
+int Support::want_weight(const float* parameter, const WeightForm& form) {
+    return copies_->want(parameter, form);
+}
 
-private:
-    Device& device_;
-    cudaStream_t native_;
-    Precision precision_;
-    bool deterministic_;
-    cudnnHandle_t handle_ = nullptr;
-    std::optional<HandleTarget> target_;
-    DnnPlans plans_;
-    Buffer step_values_;
-    WeightCopies copies_;
-};
+const void* Support::weight(int number) const noexcept {
+    return copies_->place(number);
+}
 
-}  // namespace
+void Support::store_gradient(const WeightForm& form, const void* from, float* gradient) {
+    store_weight_gradient(native_, form, from, gradient);
+}
+
 }  // namespace cuda
 
 std::unique_ptr<KernelSupport> make_cuda_support(Device& device, Stream& stream,
                                                  Precision precision, bool deterministic) {
-    return std::make_unique<cuda::CudaSupport>(device, stream, precision, deterministic);
+    return std::make_unique<cuda::Support>(device, stream, precision, deterministic);
 }
 
 }  // namespace cohort

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "cohort/layers/kernel.hpp"
+#include "layers/cuda/rules/layouts.hpp"
 #include "tensor/cuda.hpp"
 #include "tensor/cuda_library.hpp"
 
@@ -18,70 +20,72 @@ namespace cohort::cuda {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// A tensor as rows of columns: pixels of channels, positions of features.
-struct Columns {
-    std::int64_t rows;    ///< of a sample
-    std::int64_t used;    ///< columns of the tensor
-    std::int64_t stored;  ///< with padding
-};
-[[nodiscard]] inline Columns columns_of(const TensorFormat& format) {
+/// A tensor's order: [T,F] has T pixels of F channels, [F] one.
+[[nodiscard]] inline ImageOrder order_of(const TensorFormat& format) {
     const Shape& shape = format.shape;
     switch (shape.rank()) {
-        case 1: return {1, shape[0], shape[0]};
-        case 2: return {shape[0], shape[1], shape[1]};
-        default: return {shape[1] * shape[2], shape[0], std::max(format.block, shape[0])};
+        case 1: return {shape[0], shape[0], 1};
+        case 2: return {shape[1], shape[1], shape[0]};
+        default: return {shape[0], std::max(format.block, shape[0]), shape[1] * shape[2]};
     }
 }
 
-/// In which type and order a kernel reads a parameter of the flat buffer.
-struct WeightForm {
-    /// The parameter as it lies in the flat buffer, row-major [outer, channels, inner]: a
-    /// convolution's [O, I/groups, KH KW], a matrix's [O, F, 1].
-    std::int64_t outer = 1;
-    std::int64_t channels = 1;
-    std::int64_t inner = 1;
-    std::int64_t padded_channels = 1;  ///< in the copy, >= channels: the rest is zero
-    /// The copy is [outer, inner, padded_channels] (filters of NHWC); false: as in the flat buffer.
-    bool channels_last = false;
-    ElementType type = ElementType::kF32;
-
-    friend bool operator==(const WeightForm&, const WeightForm&) noexcept = default;
-    /// Elements of the copy.
-    [[nodiscard]] std::int64_t elements() const noexcept {
-        return outer * inner * (channels_last ? padded_channels : channels);
-    }
-    /// The flat buffer itself has this form.
-    [[nodiscard]] bool as_is() const noexcept {
-        const bool same_order = !channels_last || inner == 1 || channels == 1;
-        return type == ElementType::kF32 && same_order && padded_channels == channels;
-    }
-};
-
 class DnnPlans;
 class DnnTarget;
+class WeightCopies;
 
 /// Data shared by the kernels of a replica.
-class Support : public KernelSupport {
+class Support final : public KernelSupport {
 public:
-    [[nodiscard]] virtual Device& device() noexcept = 0;
-    [[nodiscard]] virtual cudaStream_t stream() noexcept = 0;
-    [[nodiscard]] virtual Precision precision() const noexcept = 0;
-    [[nodiscard]] virtual bool deterministic() const noexcept = 0;
+    Support(Device& device, Stream& stream, Precision precision, bool deterministic);
+    ~Support() override;
+
+    [[nodiscard]] TensorFormat input_format(const Shape& input) const override;
+    void prepare() override;
+    [[nodiscard]] StepValues* step_values() noexcept override {
+        return static_cast<StepValues*>(step_values_.data());
+    }
+    void refresh_weights() override;
+    void load_input(const TensorFormat& format, const float* from, void* to,
+                    std::int64_t samples) override;
+    void read_output(const TensorFormat& format, const void* from, float* to,
+                     std::int64_t samples) override;
+    void add_into(ElementType type, void* to, const void* from, std::int64_t count) override;
+    void unscale(float* gradients, std::int64_t count) override;
+    [[nodiscard]] std::size_t bytes() const noexcept override;
+
+    [[nodiscard]] Device& device() noexcept { return device_; }
+    [[nodiscard]] Stream& queue() noexcept { return stream_; }
+    [[nodiscard]] cudaStream_t stream() noexcept { return native_; }
+    [[nodiscard]] Precision precision() const noexcept { return precision_; }
+    [[nodiscard]] bool deterministic() const noexcept { return deterministic_; }
     /// Bound to stream(); made at first use. Errors: DeviceError.
-    [[nodiscard]] virtual cudnnHandle_t dnn_handle() = 0;
+    [[nodiscard]] cudnnHandle_t dnn_handle();
     /// The same GPU as what plans are made for (see dnn_graph.hpp).
-    [[nodiscard]] virtual const DnnTarget& dnn_target() = 0;
+    [[nodiscard]] const DnnTarget& dnn_target();
     /// Plans made so far, for all kernels (see dnn_choice.hpp).
-    [[nodiscard]] virtual DnnPlans& plans() noexcept = 0;
+    [[nodiscard]] DnnPlans& plans() noexcept { return *plans_; }
 
     /// Wants a copy of the parameter in that form, renewed by refresh_weights(). Called from
     /// Kernel::bind; the same parameter in the same form is copied once for all that want it.
     /// @return a number for weight()
-    virtual int want_weight(const float* parameter, const WeightForm& form) = 0;
+    int want_weight(const float* parameter, const WeightForm& form);
     /// Where the copy lies, or the parameter itself where its form is as_is(); after prepare().
-    [[nodiscard]] virtual const void* weight(int number) const noexcept = 0;
+    [[nodiscard]] const void* weight(int number) const noexcept;
     /// Queues the way back: a gradient in that form becomes the parameter's in the flat buffer.
-    virtual void store_gradient(const WeightForm& form, const void* from, float* gradient) = 0;
+    void store_gradient(const WeightForm& form, const void* from, float* gradient);
+
+private:
+    Device& device_;
+    Stream& stream_;
+    cudaStream_t native_;
+    Precision precision_;
+    bool deterministic_;
+    cudnnHandle_t handle_ = nullptr;
+    std::unique_ptr<DnnTarget> target_;
+    std::unique_ptr<DnnPlans> plans_;
+    Buffer step_values_;
+    std::unique_ptr<WeightCopies> copies_;
 };
 
 /// The support of a kernel's context.

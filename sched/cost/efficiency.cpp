@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -43,16 +44,13 @@ double bounce(const StalenessFeatures& f) {
     return f.step_curvature / (f.noise_ratio + kLeastNoise);
 }
 
-const std::vector<Term>& all_terms() {
-    using F = const StalenessFeatures&;
-    static const std::vector<Term> terms{
-        {"rate*noise", [](F f) { return -std::log2(f.lr_scale) * noise(f); }},
-        {"lag*bounce", [](F f) { return lag(f) * bounce(f); }},
-        {"lag^2*inertia*bounce", [](F f) { return lag(f) * lag(f) * inertia(f) * bounce(f); }},
-        {"lag*memory*bounce", [](F f) { return lag(f) * memory(f) * bounce(f); }},
-    };
-    return terms;
-}
+using F = const StalenessFeatures&;
+constexpr auto kCostTerms = std::to_array<Term>({
+    {"rate*noise", [](F f) { return -std::log2(f.lr_scale) * noise(f); }},
+    {"lag*bounce", [](F f) { return lag(f) * bounce(f); }},
+    {"lag^2*inertia*bounce", [](F f) { return lag(f) * lag(f) * inertia(f) * bounce(f); }},
+    {"lag*memory*bounce", [](F f) { return lag(f) * memory(f) * bounce(f); }},
+});
 
 [[noreturn]] void fail_weights(std::string_view what, std::string_view expected,
                                const std::string& got) {
@@ -61,7 +59,7 @@ const std::vector<Term>& all_terms() {
 
 }  // namespace
 
-ScaledEfficiency StalenessCost::best_scale(StalenessFeatures features) const {
+ScaledEfficiency EfficiencyModel::best_scale(StalenessFeatures features) const {
     if (features.mean_lag <= 0) {
         return {};
     }
@@ -80,19 +78,14 @@ ScaledEfficiency StalenessCost::best_scale(StalenessFeatures features) const {
     return best;
 }
 
-double StalenessPrior::efficiency(const StalenessFeatures& features) const {
-    const double moved = lag(features);
-    return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * moved * moved);
-}
-
 EfficiencyModel::EfficiencyModel(const EfficiencyCoefficients& coefficients)
-    : weights_(all_terms().size(), 0.0) {
+    : weights_(kCostTerms.size(), 0.0) {
     const std::vector<std::string>& known = term_names();
     check_invariant(coefficients.terms.size() == coefficients.weights.size(),
                     "every term has a weight");
     for (std::size_t i = 0; i < coefficients.terms.size(); ++i) {
         const std::string& term = coefficients.terms[i];
-        const auto found = std::find(known.begin(), known.end(), term);
+        const auto found = std::ranges::find(known, term);
         if (found == known.end()) {
             fail_weights("a term that this program does not know",
                          "a file of this program's `cohort efficiency train`", term);
@@ -106,8 +99,9 @@ EfficiencyModel::EfficiencyModel(const EfficiencyCoefficients& coefficients)
 }
 
 double EfficiencyModel::efficiency(const StalenessFeatures& features) const {
-    if (!features.measured()) {
-        return StalenessPrior().efficiency(features);
+    if (weights_.empty() || !features.measured()) {
+        const double moved = lag(features);
+        return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * moved * moved);
     }
     const std::vector<double> terms = terms_of(features);
     const double cost = std::inner_product(terms.begin(), terms.end(), weights_.begin(), 0.0);
@@ -117,9 +111,7 @@ double EfficiencyModel::efficiency(const StalenessFeatures& features) const {
 const std::vector<std::string>& EfficiencyModel::term_names() {
     static const std::vector<std::string> names = [] {
         std::vector<std::string> all;
-        for (const Term& term : all_terms()) {
-            all.emplace_back(term.name);
-        }
+        std::ranges::transform(kCostTerms, std::back_inserter(all), &Term::name);
         return all;
     }();
     return names;
@@ -127,7 +119,7 @@ const std::vector<std::string>& EfficiencyModel::term_names() {
 
 std::vector<double> EfficiencyModel::terms_of(const StalenessFeatures& features) {
     std::vector<double> values;
-    for (const Term& term : all_terms()) {
+    for (const Term& term : kCostTerms) {
         values.push_back(term.value(features));
     }
     return values;

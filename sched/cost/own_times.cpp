@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "sched/modes/batch_balance.hpp"
+#include "cohort/core/statistics.hpp"
 
 namespace cohort {
 namespace {
@@ -90,9 +90,6 @@ void OwnTimes::look(const LoadView& view, const std::vector<int>& live, double n
     const TelemetryHistory& history = *view.history;
     live_ = live;
     known_ = 0;
-    for (Row& row : rows_) {
-        row.live = false;
-    }
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
         FixedShare& share = shares_[static_cast<std::size_t>(worker)];
@@ -162,8 +159,8 @@ void OwnTimes::take(FixedShare& share, const IterationRecord& record, double noi
 double OwnTimes::fixed_share(int worker) const {
     constexpr double kPrior = 2;  // least gain of log likelihood for a fixed share above 0
     const FixedShare& share = shares_[static_cast<std::size_t>(worker)];
-    const double least = *std::min_element(share.cost.begin(), share.cost.end());
-    const double most = *std::max_element(share.cost.begin(), share.cost.end());
+    const double least = *std::ranges::min_element(share.cost);
+    const double most = *std::ranges::max_element(share.cost);
     if (most - least < kPrior) {
         return 0;
     }
@@ -193,7 +190,6 @@ double OwnTimes::full_batch_s(int worker, const IterationRecord& record) const {
 /// The first iteration of a worker is cold: it counts only while there is no other record.
 void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const {
     constexpr double kNewest = 0.2;  // weight of a transfer
-    row.live = true;
     row.logs.clear();
     row.when_s.clear();
     row.transfer_s = 0;
@@ -275,7 +271,7 @@ void OwnTimes::find_levels() {
             means.push_back(row.mean);
         }
     }
-    common_ = median_of(std::move(means));
+    common_ = upper_median(std::move(means));
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
         const double error =
@@ -391,7 +387,7 @@ TimeDraws OwnTimes::draw(int replicates, int iterations, std::uint64_t seed) con
             if (row.logs.empty()) {
                 continue;
             }
-            const auto begin = std::lower_bound(row.when_s.begin(), row.when_s.end(), moment_s);
+            const auto begin = std::ranges::lower_bound(row.when_s, moment_s);
             const auto step = static_cast<std::size_t>(begin - row.when_s.begin());
             const std::size_t k = (step + iteration % kBlock) % row.logs.size();
             const double log = !row.changed          ? row.logs[k] - row.mean
@@ -409,8 +405,8 @@ double OwnTimes::slowness(int worker) const {
 
 std::vector<int> OwnTimes::slow() const {
     std::vector<int> slow;
-    std::copy_if(live_.begin(), live_.end(), std::back_inserter(slow),
-                 [this](int worker) { return slowness(worker) >= kSlow; });
+    std::ranges::copy_if(live_, std::back_inserter(slow),
+                         [this](int worker) { return slowness(worker) >= kSlow; });
     return slow;
 }
 

@@ -88,7 +88,6 @@ private:
         int now = 0;                         ///< records since the change
     };
     struct Row {
-        bool live = false;
         std::vector<float> logs;     ///< own times of full batches, the oldest first
         std::vector<float> local;    ///< distances of `logs` from the mean around them
         std::vector<double> when_s;  ///< arrival
@@ -100,7 +99,6 @@ private:
         double level = 0;
         double looked_s = 0;  ///< seconds that the running iteration had lasted at the last look
         double begun_s = -1;  ///< begin of that iteration
-        double late_log = 0;  ///< logarithm of its expected time; 0: it is not late
     };
 
     void take(FixedShare& share, const IterationRecord& record, double noise) const;

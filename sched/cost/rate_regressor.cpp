@@ -18,7 +18,7 @@ constexpr double kMostDoubt = 1;  ///< limit of a weight's variance
 }  // namespace
 
 void RateFeatures::set_times(std::vector<double> own_s) {
-    std::sort(own_s.begin(), own_s.end());
+    std::ranges::sort(own_s);
     const double mean =
         std::accumulate(own_s.begin(), own_s.end(), 0.0) / static_cast<double>(own_s.size());
     values[kSpread] = (own_s.back() - mean) / mean;
@@ -26,15 +26,6 @@ void RateFeatures::set_times(std::vector<double> own_s) {
         const std::size_t at = quarter * (own_s.size() - 1) / 4;
         values[kFastest + quarter] = std::log(own_s[at] / mean);
     }
-}
-
-const std::array<std::string_view, RateFeatures::kTerms>& RateFeatures::names() noexcept {
-    static constexpr std::array<std::string_view, kTerms> kNames{
-        "one",        "timed_pace",    "sample_worth", "spread",     "quartile_0",
-        "quartile_1", "quartile_2",    "quartile_3",   "quartile_4", "mean_lag",
-        "most_lag",   "waited_for",    "cohorts",      "balanced",   "parameters",
-        "operations", "learning_rate", "progress",     "noise_scale"};
-    return kNames;
 }
 
 RateRegressor::RateRegressor(const Weights& weights) : weights_(weights) {
@@ -52,11 +43,11 @@ RateRegressor::Weights RateRegressor::start_weights() noexcept {
 
 RateRegressor::Weights RateRegressor::weights_of(const NamedWeights& named,
                                                  std::string_view where) {
-    const auto& names = RateFeatures::names();
+    const auto& names = RateFeatures::kNames;
     Weights weights{};
     std::array<bool, kTerms> known{};
     for (std::size_t i = 0; i < named.terms.size(); ++i) {
-        const auto found = std::find(names.begin(), names.end(), named.terms[i]);
+        const auto found = std::ranges::find(names, named.terms[i]);
         if (found == names.end()) {
             fail<FileError>({.where = where,
                              .what = "a term that this program does not know",
@@ -67,7 +58,7 @@ RateRegressor::Weights RateRegressor::weights_of(const NamedWeights& named,
         weights[term] = named.weights.at(i);
         known[term] = true;
     }
-    const auto missing = std::find(known.begin(), known.end(), false);
+    const auto missing = std::ranges::find(known, false);
     if (missing != known.end()) {
         fail<FileError>({.where = where,
                          .what = "a term has no weight",

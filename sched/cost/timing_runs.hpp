@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "cohort/sched/timing.hpp"
@@ -58,8 +57,16 @@ public:
     /// A push, or a part of a mini-batch, was computed in vain.
     void wasted(std::size_t worker, double samples);
     void updated() { ++updates_; }
-    /// A mini-batch was in progress at the end, with `samples` of its samples finished.
+    /// So many samples wait at the end.
     void unfinished(double samples) { unfinished_ += samples; }
+    /// At the end a mini-batch of so many samples is in progress, which counts by its finished
+    /// part.
+    void unfinished(std::int64_t samples, Ticks begun, Ticks takes, Ticks now) {
+        if (now > begun && takes > 0) {
+            const double done = static_cast<double>(now - begun) / static_cast<double>(takes);
+            unfinished_ += std::min(done, 1.0) * static_cast<double>(samples);
+        }
+    }
     [[nodiscard]] bool done() const noexcept { return pushes_ >= job_.pushes(); }
     /// With constant times: over whole iterations. With draws: all finished work over the whole
     /// time.

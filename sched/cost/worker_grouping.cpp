@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
-#include <numeric>
+#include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/statistics.hpp"
 
 namespace cohort {
 namespace {
@@ -24,8 +24,7 @@ std::vector<TimedWorker> by_time(const std::vector<int>& live, const std::vector
     for (std::size_t i = 0; i < live.size(); ++i) {
         order.push_back({.time = times[i], .worker = live[i]});
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [](const TimedWorker& a, const TimedWorker& b) { return a.time < b.time; });
+    std::ranges::stable_sort(order, {}, &TimedWorker::time);
     return order;
 }
 
@@ -57,14 +56,9 @@ std::vector<double> own_times(const std::vector<double>& own_seconds,
             known.push_back(times.back());
         }
     }
-    double median = 1;
-    if (!known.empty()) {
-        const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
-        std::nth_element(known.begin(), middle, known.end());
-        median = *middle;
-    }
-    std::replace_if(
-        times.begin(), times.end(), [](double time) { return !(time > 0); }, median);
+    const double usual = known.empty() ? 1 : upper_median(std::move(known));
+    std::ranges::replace_if(
+        times, [](double time) { return !(time > 0); }, usual);
     return times;
 }
 
@@ -84,7 +78,7 @@ std::vector<std::vector<int>> similar_groups(const std::vector<int>& live,
         for (; begin < ends.back(); ++begin) {
             groups.back().push_back(order[begin].worker);
         }
-        std::sort(groups.back().begin(), groups.back().end());
+        std::ranges::sort(groups.back());
         ends.pop_back();
     }
     return groups;
@@ -98,12 +92,12 @@ std::vector<int> fastest(const std::vector<int>& live, const std::vector<double>
             chosen.push_back(one.worker);
         }
     }
-    std::sort(chosen.begin(), chosen.end());
+    std::ranges::sort(chosen);
     return chosen;
 }
 
 int best_quorum(std::vector<double> times) {
-    std::sort(times.begin(), times.end());
+    std::ranges::sort(times);
     int best = 1;
     double most = 0;
     for (std::size_t i = 0; i < times.size(); ++i) {
@@ -123,7 +117,7 @@ double pace_of(const std::vector<std::vector<int>>& groups, const std::vector<in
         double slowest = 0;
         int size = 0;
         for (const int worker : group) {
-            const auto found = std::find(live.begin(), live.end(), worker);
+            const auto found = std::ranges::find(live, worker);
             if (found != live.end()) {
                 slowest = std::max(slowest, times[static_cast<std::size_t>(found - live.begin())]);
                 ++size;

@@ -48,7 +48,8 @@ void Firing::apply(const std::vector<PendingPush>& pushes, int quorum, Effects& 
         update.samples += push.ticket.samples;
     }
     s_.pending -= static_cast<std::int64_t>(pushes.size());
-    update.fraction = worth(update.samples, update.work);
+    update.fraction = update_fraction(s_.plan, update.work, update.samples,
+                                      s_.options.reference_batch, s_.noise_scale);
     update.lr_scale = s_.plan.lr_scale;
     update.version = s_.history.version() + 1;
     weigh(update, quorum);
@@ -59,10 +60,6 @@ void Firing::apply(const std::vector<PendingPush>& pushes, int quorum, Effects& 
     if (s_.history.full()) {
         forget_versions();
     }
-}
-
-double Firing::worth(std::int64_t samples, Work work) const noexcept {
-    return update_fraction(s_.plan, work, samples, s_.options.reference_batch, s_.noise_scale);
 }
 
 /// The plan's weights; what is over the bound weighs min(1, 1/(lag + its own reference batches)) of

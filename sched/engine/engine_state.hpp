@@ -12,6 +12,8 @@
 
 namespace cohort {
 
+using Effects = std::vector<Effect>;
+
 /// A lease that was dealt and not pushed yet.
 struct OpenLease {
     std::uint64_t id = 0;
@@ -94,8 +96,6 @@ struct EngineState {
 /// that are taken back from them.
 class WorkerGate {
 public:
-    using Effects = std::vector<Effect>;
-
     explicit WorkerGate(EngineState& state) : s_(state) {}
 
     /// Brings a worker's, or every worker's, share in its cohort's `able` up to date.
@@ -128,8 +128,6 @@ private:
 /// The pushes that wait for their cohorts to fire.
 class PendingPushes {
 public:
-    using Effects = std::vector<Effect>;
-
     PendingPushes(EngineState& state, WorkerGate& gate) : s_(state), gate_(gate) {}
 
     /// @param counts towards the quorum, if it is a member's
@@ -157,8 +155,6 @@ private:
 /// linear in the pushes of the fire; with a lag rule also in the workers.
 class Firing {
 public:
-    using Effects = std::vector<Effect>;
-
     Firing(EngineState& state, WorkerGate& gate) : s_(state), gate_(gate) {}
 
     [[nodiscard]] static bool fires(const CohortState& cohort) noexcept;
@@ -170,7 +166,6 @@ public:
     void interrupt_laggards(Effects& effects);
 
 private:
-    [[nodiscard]] double worth(std::int64_t samples, Work work) const noexcept;
     void weigh(Fire& update, int quorum);
     void account(const Fire& update);
     void release_contributors(Fire& update);
@@ -185,8 +180,6 @@ private:
 /// The steps that the engine's events are made of. An event changes the state of one worker or of
 /// all, then settle() lets fire what can fire and releases the workers that nothing holds back.
 struct UpdateEngine::Impl {
-    using Effects = std::vector<Effect>;
-
     Impl(const EngineOptions& engine_options, SyncPlan first_plan);
 
     void install(SyncPlan next, Effects& effects);

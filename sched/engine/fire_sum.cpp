@@ -45,10 +45,9 @@ double update_fraction(const SyncPlan& plan, Work work, std::int64_t samples,
 }
 
 std::vector<GradientNorm> norms_of(const Fire& fire, const SyncPlan& plan) {
-    const bool alike =
-        std::all_of(fire.pushes.begin(), fire.pushes.end(), [&fire](const FiredPush& push) {
-            return push.weight == 1 && push.ticket.version == fire.pushes.front().ticket.version;
-        });
+    const bool alike = std::ranges::all_of(fire.pushes, [&fire](const FiredPush& push) {
+        return push.weight == 1 && push.ticket.version == fire.pushes.front().ticket.version;
+    });
     std::vector<GradientNorm> norms;
     if (fire.work != Work::kGradient || fire.pushes.size() < 2 || !alike ||
         plan.delay_compensation > 0) {

@@ -8,6 +8,8 @@
 #include <queue>
 #include <utility>
 
+#include "cohort/core/statistics.hpp"
+
 namespace cohort {
 namespace {
 
@@ -20,11 +22,11 @@ std::int64_t piece_of(std::int64_t batch) {
 }
 
 std::size_t slowest_of(const std::vector<double>& times) {
-    return static_cast<std::size_t>(std::max_element(times.begin(), times.end()) - times.begin());
+    return static_cast<std::size_t>(std::ranges::max_element(times) - times.begin());
 }
 
 std::size_t fastest_of(const std::vector<double>& times) {
-    return static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+    return static_cast<std::size_t>(std::ranges::min_element(times) - times.begin());
 }
 
 /// The worker that would be done first with `more` additional samples, among those with room for
@@ -110,7 +112,7 @@ std::vector<std::int64_t> helped_batches(const std::vector<double>& times, std::
         const std::vector<double> now = lease_times(samples, times);
         const std::size_t slow = slowest_of(now);
         const std::size_t helper = next_to_get(samples, times, piece, kMost * batch);
-        if (now[slow] <= kBehind * median_of(now) || samples[slow] < 2 * piece ||
+        if (now[slow] <= kBehind * upper_median(now) || samples[slow] < 2 * piece ||
             helper == samples.size() || helper == slow) {
             break;
         }
@@ -126,18 +128,9 @@ std::vector<std::int64_t> helped_batches(const std::vector<double>& times, std::
 
 std::vector<double> lease_times(const std::vector<std::int64_t>& samples,
                                 const std::vector<double>& times) {
-    std::vector<double> products;
-    products.reserve(times.size());
-    for (std::size_t i = 0; i < times.size(); ++i) {
-        products.push_back(static_cast<double>(samples[i]) * times[i]);
-    }
+    std::vector<double> products(times.size());
+    std::ranges::transform(samples, times, products.begin(), std::multiplies<double>());
     return products;
-}
-
-double median_of(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
 }
 
 }  // namespace cohort

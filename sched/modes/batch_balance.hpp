@@ -30,7 +30,4 @@ namespace cohort {
 [[nodiscard]] std::vector<double> lease_times(const std::vector<std::int64_t>& samples,
                                               const std::vector<double>& times);
 
-/// The median; of an even number of values the upper one in the middle.
-[[nodiscard]] double median_of(std::vector<double> values);
-
 }  // namespace cohort

@@ -9,6 +9,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
+#include "cohort/sched/chooser_options.hpp"
 
 namespace cohort {
 namespace {
@@ -59,15 +60,36 @@ std::vector<Entry> parse_entries(std::string_view text) {
     }
 }
 
+/// A file that the chosen word leaves unread must not seem to count.
+void check_file(std::string_view option, const std::string& file, bool read,
+                std::string_view expected) {
+    if (!file.empty() && !read) {
+        fail<UsageError>({.where = option,
+                          .what = "the file would not be read",
+                          .expected = expected,
+                          .got = file});
+    }
+}
+
 }  // namespace
+
+bool uses_model(std::string_view predictor) noexcept {
+    return predictor == "lstm" || predictor == "auto";
+}
+
+void check_chooser_options(const ChooserOptions& options) {
+    check_file("--predictor-file", options.predictor_file, uses_model(options.predictor),
+               "--predictor lstm or auto");
+    check_file("--efficiency-file", options.efficiency_file,
+               options.efficiency == EfficiencySource::kModel, "--efficiency model");
+}
 
 std::vector<ScheduledMode> parse_mode_schedule(std::string_view text, const ModeSetting& setting) {
     const std::vector<Entry> entries = parse_entries(text);
-    const bool ascending =
-        std::is_sorted(entries.begin(), entries.end(),
-                       [](const Entry& a, const Entry& b) { return a.first <= b.first; });
-    const bool named = std::none_of(entries.begin(), entries.end(),
-                                    [](const Entry& entry) { return entry.second.empty(); });
+    const bool ascending = std::ranges::is_sorted(
+        entries, [](const Entry& a, const Entry& b) { return a.first <= b.first; });
+    const bool named =
+        std::ranges::none_of(entries, [](const Entry& entry) { return entry.second.empty(); });
     if (!ascending || !named || entries.front().first != 0) {
         fail_schedule("not a sequence of modes", text);
     }

@@ -9,9 +9,8 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/sched/job_limits.hpp"
-#include "sched/modes/policies.hpp"
 
-// The table of modes and how the command line names them.
+// The table of modes, how the command line names them, and their plans.
 namespace cohort {
 namespace {
 
@@ -58,7 +57,6 @@ std::string range(const ModeParameter& parameter, std::size_t workers) {
 [[noreturn]] void fail_parameters(std::string_view mode, const ModeEntry& entry,
                                   std::size_t workers) {
     std::vector<std::string> ranges;
-    ranges.reserve(entry.parameters.size());
     for (const ModeParameter& parameter : entry.parameters) {
         ranges.push_back(range(parameter, workers));
     }
@@ -83,7 +81,7 @@ std::optional<double> number_in(std::string_view text) {
 std::optional<double> parse_value(const ModeParameter& parameter, std::string_view text,
                                   const ModeSetting& setting) {
     if (!parameter.words.empty()) {
-        const auto found = std::find(parameter.words.begin(), parameter.words.end(), text);
+        const auto found = std::ranges::find(parameter.words, text);
         if (found == parameter.words.end()) {
             return {};
         }
@@ -160,7 +158,39 @@ std::optional<double> parse_scale(std::string_view mode, const ModeEntry& entry)
     return scale;
 }
 
+/// Whether pushes are applied although other pushes were applied since their version.
+bool pushes_may_lag(const SyncPlan& plan) {
+    const bool only_fresh = plan.late == SyncPlan::Late::kDrop &&
+                            std::ranges::all_of(plan.cohorts, [](const CohortSpec& cohort) {
+                                return cohort.fresh_only && cohort.riders.empty();
+                            });
+    const bool one = plan.cohorts.size() == 1;
+    return !is_synchronous(plan) && !(one && only_fresh);
+}
+
+/// Sets the fields that the setting determines for every plan.
+void complete(SyncPlan& plan, const ModeSetting& setting) {
+    plan.lr_unit = setting.lr_rule;
+    plan.published_unit =
+        plan.published_unit == 0 ? reference_batch_of(setting) : plan.published_unit;
+    plan.look_ahead = setting.stale_momentum == StaleMomentum::kLookAhead && pushes_may_lag(plan);
+    if (plan.lr_scale != setting.lr_scale) {  // else the scale is part of the mode's own name
+        plan.lr_scale = setting.lr_scale;
+        plan.name += fmt::format("@{}", plan.lr_scale);
+    }
+}
+
 }  // namespace
+
+std::vector<int> live_workers(const ModeSetting& setting) {
+    std::vector<int> live;
+    for (std::size_t worker = 0; worker < setting.live.size(); ++worker) {
+        if (setting.live[worker]) {
+            live.push_back(static_cast<int>(worker));
+        }
+    }
+    return live;
+}
 
 int ModeRequest::of_workers(std::size_t i) const {
     return std::min(whole(i), workers());
@@ -183,8 +213,8 @@ SyncPlan cohorts_of_one(const ModeRequest& request) {
 const std::vector<ModeEntry>& mode_table() {
     static const std::vector<ModeEntry> table = [] {
         std::vector<ModeEntry> all;
-        for (std::vector<ModeEntry> part :
-             {waiting_modes(), free_modes(), grouped_modes(), adaptive_modes()}) {
+        for (std::vector<ModeEntry> part : {waiting_modes(), free_modes(), grouped_modes(),
+                                            balancing_modes(), adaptive_modes()}) {
             std::move(part.begin(), part.end(), std::back_inserter(all));
         }
         return all;
@@ -213,8 +243,7 @@ Mode parse_mode(std::string_view mode, const ModeSetting& setting) {
     const std::string_view name = unscaled.substr(0, unscaled.find(':'));
     const auto& table = mode_table();
     const bool ring = setting.architecture == Architecture::kRing;
-    const auto found =
-        std::find_if(table.begin(), table.end(), [&](const auto& e) { return e.name == name; });
+    const auto found = std::ranges::find(table, name, &ModeEntry::name);
     if (found == table.end() || !runs_on(*found, setting.architecture)) {
         fail<UsageError>(
             {.where = "--mode",
@@ -232,6 +261,58 @@ Mode parse_mode(std::string_view mode, const ModeSetting& setting) {
             .entry = &*found,
             .values = parse_values(unscaled, *found, setting),
             .lr_scale = parse_scale(mode, *found)};
+}
+
+SyncPlan make_plan(const Mode& mode, const ModeSetting& setting) {
+    if (mode.lr_scale) {
+        Mode unscaled = mode;
+        unscaled.lr_scale.reset();
+        return make_plan(unscaled, scaled(setting, *mode.lr_scale));
+    }
+    const ModeRequest request{
+        .setting = setting, .values = mode.values, .live = live_workers(setting)};
+    check_invariant(!request.live.empty(), "a plan is for at least one worker");
+    SyncPlan plan = mode.entry->plan(request);
+    if (plan.name.empty()) {
+        plan.name = mode.unscaled();
+    }
+    complete(plan, setting);
+    return plan;
+}
+
+SyncPlan make_plan(std::string_view mode, const ModeSetting& setting) {
+    return make_plan(parse_mode(mode, setting), setting);
+}
+
+SyncPlan grouped_plan(const std::vector<std::vector<int>>& groups, const ModeSetting& setting) {
+    SyncPlan plan;
+    plan.name = "dynamic";
+    for (const std::vector<int>& group : groups) {
+        plan.cohorts.push_back(
+            {.members = group, .riders = {}, .quorum = static_cast<int>(group.size())});
+    }
+    complete(plan, setting);
+    return plan;
+}
+
+std::int64_t reference_batch_of(const ModeSetting& setting) noexcept {
+    const std::int64_t workers = setting.workers_at_start > 0
+                                     ? setting.workers_at_start
+                                     : static_cast<std::int64_t>(setting.live.size());
+    return workers * setting.batch;
+}
+
+std::string default_mode(Architecture architecture) {
+    return architecture == Architecture::kRing ? "ring" : "ssgd";
+}
+
+bool is_synchronous(const SyncPlan& plan) {
+    if (plan.cohorts.size() != 1 || plan.release != SyncPlan::Release::kOnFire) {
+        return false;
+    }
+    const CohortSpec& all = plan.cohorts.front();
+    return all.riders.empty() && static_cast<std::size_t>(all.quorum) >= all.members.size() &&
+           all.count == CohortSpec::Count::kWorkers;
 }
 
 }  // namespace cohort

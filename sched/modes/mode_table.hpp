@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +10,9 @@
 #include "cohort/sched/policy.hpp"
 
 namespace cohort {
+
+/// The value of a parameter that the mode determines itself: "auto".
+inline constexpr double kAutomatic = -1;
 
 /// A parameter of a mode: a number, or one of a few words.
 struct ModeParameter {
@@ -24,6 +26,9 @@ struct ModeParameter {
     bool automatic = false;                    ///< "auto" is allowed: kAutomatic
     std::vector<std::string_view> words = {};  ///< allowed words; the value is an index
 };
+
+/// Indices of the workers that take part, ascending.
+[[nodiscard]] std::vector<int> live_workers(const ModeSetting& setting);
 
 /// Input of a function that makes a plan.
 struct ModeRequest {
@@ -39,10 +44,6 @@ struct ModeRequest {
     /// Samples of `pushes` pushes of the usual size.
     [[nodiscard]] std::int64_t samples_of(std::int64_t pushes) const noexcept {
         return pushes * setting.batch;
-    }
-    /// B: one push of each worker that the run started with.
-    [[nodiscard]] std::int64_t reference_batch() const noexcept {
-        return reference_batch_of(setting);
     }
 };
 
@@ -68,6 +69,7 @@ struct ModeEntry {
 [[nodiscard]] std::vector<ModeEntry> waiting_modes();
 [[nodiscard]] std::vector<ModeEntry> free_modes();
 [[nodiscard]] std::vector<ModeEntry> grouped_modes();
+[[nodiscard]] std::vector<ModeEntry> balancing_modes();
 [[nodiscard]] std::vector<ModeEntry> adaptive_modes();
 
 /// One cohort of all live workers.

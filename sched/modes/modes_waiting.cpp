@@ -13,15 +13,11 @@ constexpr double kLocalSteps = 8;
 using Most = ModeParameter::Most;
 
 SyncPlan ssgd(const ModeRequest& request) {
-    SyncPlan plan = one_cohort(request, request.workers());
-    plan.published_unit = request.reference_batch();
-    return plan;
+    return one_cohort(request, request.workers());
 }
 
 SyncPlan static_quorum(const ModeRequest& request) {
-    SyncPlan plan = one_cohort(request, request.of_workers(0));
-    plan.published_unit = request.reference_batch();
-    return plan;
+    return one_cohort(request, request.of_workers(0));
 }
 
 /// The first `quorum` pushes on the newest parameters make an update; later pushes are dropped.
@@ -41,7 +37,8 @@ SyncPlan ksync(const ModeRequest& request) {
 
 SyncPlan backup(const ModeRequest& request) {
     SyncPlan plan = fresh_quorum(request, std::max(1, request.workers() - request.whole(0)));
-    plan.published_unit = request.reference_batch() - request.samples_of(request.whole(0));
+    plan.published_unit =
+        reference_batch_of(request.setting) - request.samples_of(request.whole(0));
     return plan;
 }
 
@@ -50,7 +47,6 @@ SyncPlan backup(const ModeRequest& request) {
 SyncPlan quorum(const ModeRequest& request) {
     SyncPlan plan = one_cohort(request, request.of_workers(0));
     plan.late = SyncPlan::Late::kAlone;
-    plan.published_unit = request.reference_batch();
     return plan;
 }
 
@@ -58,7 +54,6 @@ SyncPlan lgc(const ModeRequest& request) {
     SyncPlan plan = one_cohort(request, std::max(1, request.workers() - request.whole(0)));
     plan.cohorts.front().fresh_only = true;
     plan.late_rounds = 1;
-    plan.published_unit = request.reference_batch();
     return plan;
 }
 

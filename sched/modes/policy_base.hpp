@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,8 @@ protected:
     }
     /// Makes the plan again.
     virtual Decision remake(std::string reason);
+    /// A plan that start() or remake() has made.
+    virtual void adopt(const SyncPlan& /*plan*/) {}
     /// At a look: would a change pay now?
     [[nodiscard]] virtual bool wishes() const { return false; }
     /// Makes the change.
@@ -50,7 +53,6 @@ protected:
 
 private:
     bool note(const Telemetry& telemetry);
-    void index_live();
 
     Mode mode_;
     ModeSetting setting_;
@@ -61,7 +63,23 @@ private:
     bool wished_ = false;  ///< at the look before
 };
 
-/// "3 5 7"
-[[nodiscard]] std::string list_of(const std::vector<int>& workers);
+/// Makes a mode's policy.
+template <class Policy>
+[[nodiscard]] std::unique_ptr<ModePolicy> policy_of(Mode mode, const ModeSetting& setting) {
+    return std::make_unique<Policy>(std::move(mode), setting);
+}
+
+/// Makes the policy of a mode that changes plans or batches while it runs.
+using PolicyMaker = std::unique_ptr<ModePolicy>(Mode mode, const ModeSetting& setting);
+
+[[nodiscard]] PolicyMaker make_ssgd_or_asgd_policy;
+[[nodiscard]] PolicyMaker make_star_policy;
+[[nodiscard]] PolicyMaker make_star_exact_policy;
+[[nodiscard]] PolicyMaker make_star_ml_policy;
+/// The policy of a mode, which also measures what its plans achieve (ModePolicy::take_windows).
+[[nodiscard]] PolicyMaker make_recording_policy;
+
+/// saps:auto: D in reference batches for a noise scale, all in samples.
+[[nodiscard]] double lag_bound_of(double noise_scale, double batch, double reference_batch);
 
 }  // namespace cohort

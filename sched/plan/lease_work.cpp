@@ -53,6 +53,29 @@ std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,
     return groups;
 }
 
+std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes, NodeStaging choice,
+                                bool deterministic) {
+    const bool none =
+        choice == NodeStaging::kOff || (choice == NodeStaging::kAuto && deterministic);
+    std::vector<bool> staging;
+    for (const NodeRanks& node : nodes) {
+        staging.push_back(!none && node.workers > 1 &&
+                          (node.servers == 0 || choice == NodeStaging::kOn));
+    }
+    return staging;
+}
+
+bool stages_pushes(const SyncPlan& plan, int worker) {
+    if (plan.delay_compensation > 0 || plan.validate_every > 0 ||
+        plan.release != SyncPlan::Release::kOnFire) {
+        return false;
+    }
+    return std::ranges::any_of(plan.cohorts, [worker](const CohortSpec& one) {
+        const auto member = std::ranges::find(one.members, worker);
+        return one.quorum > 1 && member != one.members.end();
+    });
+}
+
 LeaseShape lease_shape_of(const SyncPlan& plan, const std::vector<bool>& live,
                           std::vector<bool> staged) {
     return {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cohort/sched/job_options.hpp"
 #include "cohort/sched/plan.hpp"
 
 namespace cohort {
@@ -26,6 +27,21 @@ namespace cohort {
 /// at a time. @param live  by worker
 [[nodiscard]] std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,
                                                              const std::vector<bool>& live);
+
+/// Ranks of a job on a node.
+struct NodeRanks {
+    int workers = 0;
+    int servers = 0;
+};
+
+/// Nodes whose workers stage their pushes there and send their sum, see docs/servers.md; by node.
+[[nodiscard]] std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes,
+                                              NodeStaging choice, bool deterministic);
+
+/// Whether a worker's pushes may be summed before they are sent: when updates are made of several
+/// pushes that wait for each other. Delay compensation and comparison with a reference need each
+/// gradient by itself.
+[[nodiscard]] bool stages_pushes(const SyncPlan& plan, int worker);
 
 /// Properties of leases besides samples: a lease dealt ahead with another shape is returned, not
 /// used up.

@@ -7,14 +7,14 @@ namespace cohort {
 namespace {
 
 bool contains(const std::vector<int>& list, int worker) {
-    return std::find(list.begin(), list.end(), worker) != list.end();
+    return std::ranges::find(list, worker) != list.end();
 }
 
 /// Entries of `list` that are, or are not, in `other`.
 std::vector<int> pick(const std::vector<int>& list, const std::vector<int>& other, bool in_it) {
     std::vector<int> picked;
-    std::copy_if(list.begin(), list.end(), std::back_inserter(picked),
-                 [&](int worker) { return contains(other, worker) == in_it; });
+    std::ranges::copy_if(list, std::back_inserter(picked),
+                         [&](int worker) { return contains(other, worker) == in_it; });
     return picked;
 }
 
@@ -33,8 +33,7 @@ int choose_parent(int rider, const std::vector<int>& members, std::span<const Ri
         const auto index = static_cast<std::size_t>(member);
         return 2 * riders[index] + (seats[index].node == node ? 0 : 1);
     };
-    return *std::min_element(members.begin(), members.end(),
-                             [&](int a, int b) { return cost(a) < cost(b); });
+    return *std::ranges::min_element(members, {}, cost);
 }
 
 std::vector<FenceRole> fence_roles(const std::vector<int>& members, const std::vector<int>& next,

@@ -1,6 +1,6 @@
-// Inference of the predictor network: one position at a time. Weights are kept input by input, so
-// that the inner loops add a multiple of one vector to another: no sums over lanes. A step reads
-// all parameters once, 340 kB.
+// The predictor network's features and its inference: one position at a time. Weights are kept
+// input by input, so that the inner loops add a multiple of one vector to another: no sums over
+// lanes. A step reads all parameters once, 340 kB.
 #include "sched/predict/lstm_model.hpp"
 
 #include <algorithm>
@@ -16,6 +16,11 @@ namespace {
 
 constexpr int kHidden = LstmModel::kHidden;
 constexpr int kGates = 4 * kHidden;
+
+constexpr double kUsualOwn = 0.2;        ///< of sorted own times
+constexpr double kUsualRate = 0.9;       ///< of sorted rates
+constexpr double kLeastRate = 1.0 / 64;  ///< least rate, relative to the usual one
+constexpr double kMostRate = 2;
 
 /// e^x to a few units in the last place, |x| < 87; vectorises, unlike std::exp.
 inline float exponential(float x) {
@@ -77,6 +82,36 @@ constexpr std::int64_t dense_count(std::int64_t in, std::int64_t out) {
 
 }  // namespace
 
+LstmFeatures LstmScale::add(const ResourceUse& use, double own_s) {
+    const auto log_rate = [](NewestQuantile& rates, double bytes_s) {
+        if (bytes_s > 0) {
+            rates.add(static_cast<float>(bytes_s));
+        }
+        const double usual = rates.at(kUsualRate);
+        const double share = bytes_s > 0 && usual > 0 ? bytes_s / usual : 1;
+        return static_cast<float>(std::log(std::clamp(share, kLeastRate, kMostRate)));
+    };
+    own_.add(static_cast<float>(own_s));
+    return {static_cast<float>(use.cpu_share), log_rate(rx_, use.rx_bytes_s),
+            log_rate(tx_, use.tx_bytes_s),
+            static_cast<float>(std::log(own_s / static_cast<double>(own_.at(kUsualOwn))))};
+}
+
+double LstmScale::own_s(float log_time) const {
+    return std::exp(static_cast<double>(log_time)) * static_cast<double>(own_.at(kUsualOwn));
+}
+
+PredictorSeries predictor_series(std::span<const IterationRecord> records, std::int64_t batch) {
+    PredictorSeries series;
+    LstmScale scale;
+    for (const IterationRecord& record : records) {
+        if (const double own_s = record.own_s(batch); own_s > 0) {
+            series.features.push_back(scale.add(record.use, own_s));
+        }
+    }
+    return series;
+}
+
 std::int64_t LstmModel::parameter_count() {
     std::int64_t count = dense_count(kHidden, kFeatures);
     for (int layer = 0; layer < kLayers; ++layer) {
@@ -89,42 +124,6 @@ std::int64_t LstmModel::parameter_count() {
     return count;
 }
 
-/// Reads parameters one after the other.
-class LstmNetwork::Reader {
-public:
-    explicit Reader(std::span<const float> parameters) : left_(parameters) {}
-
-    /// W [out,in], transposed, followed by the bias if there is one.
-    [[nodiscard]] Dense dense(int in, int out, bool with_bias = true) {
-        Dense one{.in = in, .out = out, .weights = {}, .bias = {}};
-        const auto inputs = static_cast<std::size_t>(in);
-        const auto outputs = static_cast<std::size_t>(out);
-        const std::span<const float> from = take(inputs * outputs);
-        one.weights.resize(inputs * outputs);
-        for (std::size_t o = 0; o < outputs; ++o) {
-            for (std::size_t i = 0; i < inputs; ++i) {
-                one.weights[i * outputs + o] = from[o * inputs + i];
-            }
-        }
-        if (with_bias) {
-            one.bias = bias(out);
-        }
-        return one;
-    }
-    [[nodiscard]] std::vector<float> bias(int out) {
-        const std::span<const float> from = take(static_cast<std::size_t>(out));
-        return {from.begin(), from.end()};
-    }
-
-private:
-    std::span<const float> take(std::size_t count) {
-        const std::span<const float> front = left_.first(count);
-        left_ = left_.subspan(count);
-        return front;
-    }
-    std::span<const float> left_;
-};
-
 LstmNetwork::LstmNetwork(const LstmModel& model) : scaling_(model) {
     scaling_.parameters = {};
     if (static_cast<std::int64_t>(model.parameters.size()) != LstmModel::parameter_count()) {
@@ -133,16 +132,36 @@ LstmNetwork::LstmNetwork(const LstmModel& model) : scaling_(model) {
                           .expected = std::to_string(LstmModel::parameter_count()),
                           .got = std::to_string(model.parameters.size())});
     }
-    Reader read(model.parameters);
+    std::span<const float> left(model.parameters);
+    const auto take = [&left](int count) {
+        const std::span<const float> front = left.first(static_cast<std::size_t>(count));
+        left = left.subspan(front.size());
+        return front;
+    };
+    const auto read = [&take](Dense& one, int in, int out) {  // [out,in], transposed
+        one = {.in = in, .out = out, .weights = {}, .bias = {}};
+        const std::span<const float> from = take(in * out);
+        for (int i = 0; i < in; ++i) {
+            for (int o = 0; o < out; ++o) {
+                one.weights.push_back(from[static_cast<std::size_t>(o * in + i)]);
+            }
+        }
+    };
+    const auto read_bias = [&take](Dense& one) {
+        const std::span<const float> from = take(one.out);
+        one.bias.assign(from.begin(), from.end());
+    };
     for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
         Cell& cell = cells_.at(layer);
-        cell.input = read.dense(layer == 0 ? LstmModel::kFeatures : kHidden, kGates, false);
-        cell.hidden = read.dense(kHidden, kGates, false);
-        cell.input.bias = read.bias(kGates);
+        read(cell.input, layer == 0 ? LstmModel::kFeatures : kHidden, kGates);
+        read(cell.hidden, kHidden, kGates);
+        read_bias(cell.input);
     }
-    resources_ = read.dense(kHidden, LstmModel::kFeatures);
+    read(resources_, kHidden, LstmModel::kFeatures);
+    read_bias(resources_);
     for (std::size_t i = 0; i < time_.size(); ++i) {
-        time_.at(i) = read.dense(LstmModel::kTimeNetwork.at(i), LstmModel::kTimeNetwork.at(i + 1));
+        read(time_.at(i), LstmModel::kTimeNetwork.at(i), LstmModel::kTimeNetwork.at(i + 1));
+        read_bias(time_.at(i));
     }
 }
 
@@ -151,7 +170,7 @@ LstmNetwork::Outputs LstmNetwork::step(const LstmFeatures& scaled, LstmState& st
     for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
         const Cell& cell = cells_.at(layer);
         std::array<float, kGates> gates{};
-        std::copy(cell.input.bias.begin(), cell.input.bias.end(), gates.begin());
+        std::ranges::copy(cell.input.bias, gates.begin());
         float* hidden = state.hidden.at(layer).data();
         add_product(cell.input.weights.data(), x, cell.input.in, kGates, gates.data());
         add_product(cell.hidden.weights.data(), hidden, kHidden, kGates, gates.data());
@@ -159,17 +178,16 @@ LstmNetwork::Outputs LstmNetwork::step(const LstmFeatures& scaled, LstmState& st
         x = hidden;
     }
     Outputs outputs{};
-    std::copy(resources_.bias.begin(), resources_.bias.end(), outputs.begin());
+    std::ranges::copy(resources_.bias, outputs.begin());
     add_product(resources_.weights.data(), x, resources_.in, resources_.out, outputs.data());
 
-    constexpr int kWidest =
-        *std::max_element(LstmModel::kTimeNetwork.begin(), LstmModel::kTimeNetwork.end());
+    constexpr int kWidest = *std::ranges::max_element(LstmModel::kTimeNetwork);
     std::array<float, kWidest> from{};
     std::array<float, kWidest> to{};
     std::copy(outputs.begin(), outputs.begin() + LstmModel::kFeatures, from.begin());
     for (std::size_t i = 0; i < time_.size(); ++i) {
         const Dense& dense = time_.at(i);
-        std::copy(dense.bias.begin(), dense.bias.end(), to.begin());
+        std::ranges::copy(dense.bias, to.begin());
         add_product(dense.weights.data(), from.data(), dense.in, dense.out, to.data());
         if (i + 1 < time_.size()) {
             std::transform(to.begin(), to.begin() + dense.out, from.begin(),

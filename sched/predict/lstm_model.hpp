@@ -105,7 +105,6 @@ private:
         Dense input;
         Dense hidden;  ///< without a bias
     };
-    class Reader;
 
     LstmModel scaling_;  ///< without parameters
     std::array<Cell, LstmModel::kLayers> cells_;

@@ -82,17 +82,18 @@ std::optional<double> left_of(const Lengths& sorted, double age_s) {
     if (sorted.size() < kEnoughPhases || age_s > kOverdue * sorted.back()) {
         return std::nullopt;
     }
-    const Lengths longer(std::upper_bound(sorted.begin(), sorted.end(), age_s), sorted.end());
+    const Lengths longer(std::ranges::upper_bound(sorted, age_s), sorted.end());
     return longer.empty() ? 0 : quantile(longer, 0.5) - age_s;
 }
 
 class EpisodesPredictor final : public WorkerPredictor {
 public:
-    explicit EpisodesPredictor(int workers) : workers_(static_cast<std::size_t>(workers)) {}
+    EpisodesPredictor(int workers, std::int64_t batch)
+        : WorkerPredictor(workers, batch), workers_(static_cast<std::size_t>(workers)) {}
 
     std::string_view name() const override { return "episodes"; }
 
-    void add(const IterationRecord& record, double own_s) override {
+    void add_own(const IterationRecord& record, double own_s) override {
         Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));
         worker.usual.add(static_cast<float>(own_s));
         const double at_s = record.arrived_s;
@@ -115,7 +116,7 @@ public:
 
     void forget(int worker) override { workers_.at(static_cast<std::size_t>(worker)) = {}; }
 
-    bool predict(int worker, std::span<float, kMaxHorizon> own_s) const override {
+    bool predict_own(int worker, std::span<float, kMaxHorizon> own_s) const override {
         const Worker& of = workers_.at(static_cast<std::size_t>(worker));
         if (of.now.records == 0) {
             return false;
@@ -189,7 +190,7 @@ private:
                 lengths.push_back(each.seconds);
             }
         }
-        std::sort(lengths.begin(), lengths.end());
+        std::ranges::sort(lengths);
         return lengths;
     }
 
@@ -221,8 +222,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<WorkerPredictor> make_episodes_predictor(int workers) {
-    return std::make_unique<EpisodesPredictor>(workers);
+std::unique_ptr<WorkerPredictor> make_episodes_predictor(int workers, std::int64_t batch) {
+    return std::make_unique<EpisodesPredictor>(workers, batch);
 }
 
 }  // namespace cohort

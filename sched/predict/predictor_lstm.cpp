@@ -81,11 +81,13 @@ private:
 /// Forecasts are made on request and kept until the worker's next record.
 class LstmPredictor final : public WorkerPredictor {
 public:
-    LstmPredictor(int workers, std::shared_ptr<const LstmNetwork> network)
-        : network_(std::move(network)), workers_(static_cast<std::size_t>(workers)) {}
+    LstmPredictor(int workers, std::int64_t batch, std::shared_ptr<const LstmNetwork> network)
+        : WorkerPredictor(workers, batch),
+          network_(std::move(network)),
+          workers_(static_cast<std::size_t>(workers)) {}
 
     std::string_view name() const override { return "lstm"; }
-    void add(const IterationRecord& record, double own_s) override {
+    void add_own(const IterationRecord& record, double own_s) override {
         Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));
         const LstmFeatures scaled = network_->scaled(worker.scale.add(record.use, own_s));
         worker.memory.add(*network_, scaled);
@@ -93,7 +95,7 @@ public:
         worker.rolled_out = false;
     }
     void forget(int worker) override { workers_.at(static_cast<std::size_t>(worker)) = {}; }
-    bool predict(int worker, std::span<float, kMaxHorizon> own_s) const override {
+    bool predict_own(int worker, std::span<float, kMaxHorizon> own_s) const override {
         const Worker& of = workers_.at(static_cast<std::size_t>(worker));
         if (of.memory.empty()) {
             return false;
@@ -101,7 +103,7 @@ public:
         if (!of.rolled_out) {
             roll_out(of);
         }
-        std::copy(of.forecast.begin(), of.forecast.end(), own_s.begin());
+        std::ranges::copy(of.forecast, own_s.begin());
         return true;
     }
     /// Memories are kept: their content fades with the next records.
@@ -155,9 +157,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<WorkerPredictor> make_lstm_predictor(int workers,
+std::unique_ptr<WorkerPredictor> make_lstm_predictor(int workers, std::int64_t batch,
                                                      std::shared_ptr<const LstmNetwork> network) {
-    return std::make_unique<LstmPredictor>(workers, std::move(network));
+    return std::make_unique<LstmPredictor>(workers, batch, std::move(network));
 }
 
 }  // namespace cohort

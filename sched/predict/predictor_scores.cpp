@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <optional>
 #include <utility>
 
 #include "cohort/sched/predictor.hpp"
@@ -38,15 +37,6 @@ struct Worker {
     }
 };
 
-/// Counts of one horizon.
-struct Count {
-    std::int64_t predictions = 0;
-    double error = 0;
-    std::int64_t hits = 0;
-    std::int64_t false_alarms = 0;
-    std::int64_t misses = 0;
-};
-
 double share(std::int64_t part, std::int64_t of) {
     return of > 0 ? static_cast<double>(part) / static_cast<double>(of) : 0;
 }
@@ -74,16 +64,15 @@ void PredictorScore::merge(const PredictorScore& other) {
 }
 
 struct PredictorScores::Impl {
-    std::string name;
     std::int64_t batch = 1;
     std::vector<Worker> workers;
-    std::array<Count, kHorizons.size()> counts;
+    std::vector<PredictorScore> scores;  ///< by horizon; the error is a sum, shares are not set
 
     void settle(const Waiting& one, std::size_t horizon, double own_s) {
-        Count& count = counts.at(horizon);
-        const double error = std::abs(static_cast<double>(one.own_s.at(horizon)) - own_s) / own_s;
+        PredictorScore& count = scores.at(horizon);
         ++count.predictions;
-        count.error += error;
+        count.relative_error +=
+            std::abs(static_cast<double>(one.own_s.at(horizon)) - own_s) / own_s;
         const bool predicted = one.straggler.at(horizon);
         count.hits += predicted && one.came ? 1 : 0;
         count.false_alarms += predicted && !one.came ? 1 : 0;
@@ -103,9 +92,11 @@ struct PredictorScores::Impl {
     }
 };
 
-PredictorScores::PredictorScores(std::string predictor, int workers, std::int64_t batch)
+PredictorScores::PredictorScores(const std::string& predictor, int workers, std::int64_t batch)
     : impl_(std::make_unique<Impl>()) {
-    impl_->name = std::move(predictor);
+    for (const int horizon : kHorizons) {
+        impl_->scores.push_back({.predictor = predictor, .horizon = horizon});
+    }
     impl_->batch = batch;
     impl_->workers.resize(static_cast<std::size_t>(workers));
 }
@@ -154,7 +145,7 @@ void PredictorScores::came(const IterationRecord& record) {
     for (Waiting& one : worker.waiting) {
         ++one.age;
         one.came = one.came || straggler;
-        const auto* const horizon = std::find(kHorizons.begin(), kHorizons.end(), one.age);
+        const auto* const horizon = std::ranges::find(kHorizons, one.age);
         if (horizon != kHorizons.end()) {
             impl_->settle(one, static_cast<std::size_t>(horizon - kHorizons.begin()), own_s);
         }
@@ -169,20 +160,10 @@ void PredictorScores::forget(int worker) {
 }
 
 std::vector<PredictorScore> PredictorScores::scores() const {
-    std::vector<PredictorScore> scores;
-    for (std::size_t i = 0; i < kHorizons.size(); ++i) {
-        const Count& count = impl_->counts.at(i);
-        PredictorScore score{.predictor = impl_->name,
-                             .horizon = kHorizons.at(i),
-                             .predictions = count.predictions,
-                             .hits = count.hits,
-                             .false_alarms = count.false_alarms,
-                             .misses = count.misses};
-        if (count.predictions > 0) {
-            score.relative_error = count.error / static_cast<double>(count.predictions);
-        }
+    std::vector<PredictorScore> scores = impl_->scores;
+    for (PredictorScore& score : scores) {
+        score.relative_error /= static_cast<double>(std::max<std::int64_t>(score.predictions, 1));
         set_shares(score);
-        scores.push_back(std::move(score));
     }
     return scores;
 }

@@ -1,9 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
-#include <vector>
 
 #include "cohort/sched/predictor.hpp"
 #include "sched/predict/lstm_model.hpp"
@@ -11,30 +10,28 @@
 namespace cohort {
 
 /// A predictor that looks at one worker at a time.
-class WorkerPredictor {
+class WorkerPredictor : public Predictor {
 public:
-    WorkerPredictor() = default;
-    WorkerPredictor(const WorkerPredictor&) = delete;
-    WorkerPredictor& operator=(const WorkerPredictor&) = delete;
-    virtual ~WorkerPredictor() = default;
+    /// @param batch  samples to which own times are scaled
+    WorkerPredictor(int workers, std::int64_t batch) : workers_(workers), batch_(batch) {}
 
-    [[nodiscard]] virtual std::string_view name() const = 0;
-    [[nodiscard]] virtual std::string_view uses() const { return name(); }
+    void add(const IterationRecord& record) final;
+    [[nodiscard]] Forecast predict() const final;
+
     /// @param own_s  own time of the record, seconds per batch, > 0
-    virtual void add(const IterationRecord& record, double own_s) = 0;
-    virtual void forget(int worker) = 0;
+    virtual void add_own(const IterationRecord& record, double own_s) = 0;
     /// Predicts own times. @return false: the worker has no records
-    [[nodiscard]] virtual bool predict(int worker, std::span<float, kMaxHorizon> own_s) const = 0;
-    virtual void renew(const std::shared_ptr<const LstmNetwork>& /*network*/) {}
+    [[nodiscard]] virtual bool predict_own(int worker,
+                                           std::span<float, kMaxHorizon> own_s) const = 0;
+
+private:
+    int workers_;
+    std::int64_t batch_;
 };
 
-[[nodiscard]] std::unique_ptr<WorkerPredictor> make_last_predictor(int workers);
-[[nodiscard]] std::unique_ptr<WorkerPredictor> make_ewma_predictor(int workers);
-[[nodiscard]] std::unique_ptr<WorkerPredictor> make_episodes_predictor(int workers);
+[[nodiscard]] std::unique_ptr<WorkerPredictor> make_episodes_predictor(int workers,
+                                                                       std::int64_t batch);
 [[nodiscard]] std::unique_ptr<WorkerPredictor> make_lstm_predictor(
-    int workers, std::shared_ptr<const LstmNetwork> network);
-/// @param candidates  the first one is used until there are errors to compare
-[[nodiscard]] std::unique_ptr<WorkerPredictor> make_auto_predictor(
-    int workers, std::vector<std::unique_ptr<WorkerPredictor>> candidates);
+    int workers, std::int64_t batch, std::shared_ptr<const LstmNetwork> network);
 
 }  // namespace cohort

@@ -30,7 +30,7 @@ public:
 
 private:
     [[nodiscard]] std::vector<float>::iterator place(float number) {
-        return std::lower_bound(sorted_.begin(), sorted_.end(), number);
+        return std::ranges::lower_bound(sorted_, number);
     }
 
     std::vector<float> newest_;  ///< a ring

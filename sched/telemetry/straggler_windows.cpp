@@ -1,7 +1,6 @@
 #include "sched/telemetry/straggler_windows.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numbers>
 
@@ -23,23 +22,6 @@ constexpr double kSureOfEnd = 2;
 constexpr int kStepsBetween = 32;
 
 }  // namespace
-
-LeastOf::LeastOf(std::size_t count)
-    : leaves_(std::bit_ceil(std::max<std::size_t>(count, 1))), tree_(2 * leaves_, kNone) {
-}
-
-void LeastOf::set(std::size_t index, double value) {
-    std::size_t node = leaves_ + index;
-    size_ += (value < kNone ? 1U : 0U) - (tree_[node] < kNone ? 1U : 0U);
-    tree_[node] = value;
-    for (node /= 2; node > 0; node /= 2) {
-        const double least = std::min(tree_[2 * node], tree_[2 * node + 1]);
-        if (tree_[node] == least) {
-            return;
-        }
-        tree_[node] = least;
-    }
-}
 
 StragglerWindows::StragglerWindows()
     : steps_(kFirstWindowWeight), mean_step_(kFirstSigma * kMeanDifference) {
@@ -93,7 +75,7 @@ double StragglerWindows::most(std::size_t window) const {
 
 double StragglerWindows::level(std::size_t window, std::span<const double> logs) const {
     const auto newest = logs.first(kLengths.at(window));
-    const double least = *std::max_element(newest.begin(), newest.end()) - most(window);
+    const double least = *std::ranges::max_element(newest) - most(window);
     double sum = 0;
     for (const double one : newest) {
         sum += std::max(one, least);

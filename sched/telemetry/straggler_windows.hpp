@@ -3,7 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <limits>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace cohort {
@@ -13,17 +15,24 @@ class LeastOf {
 public:
     static constexpr double kNone = std::numeric_limits<double>::infinity();
 
-    explicit LeastOf(std::size_t count);
+    explicit LeastOf(std::size_t count) : values_(count, kNone) {}
     /// @param value  kNone: the number does not count
-    void set(std::size_t index, double value);
-    [[nodiscard]] double least() const noexcept { return tree_[1]; }
+    void set(std::size_t index, double value) {
+        const double before = std::exchange(values_[index], value);
+        if (before < kNone) {
+            sorted_.erase(sorted_.find(before));
+        }
+        if (value < kNone) {
+            sorted_.insert(value);
+        }
+    }
+    [[nodiscard]] double least() const { return sorted_.empty() ? kNone : *sorted_.begin(); }
     /// Number of values that count.
-    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] std::size_t size() const noexcept { return sorted_.size(); }
 
 private:
-    std::size_t leaves_;
-    std::size_t size_ = 0;
-    std::vector<double> tree_;  ///< node i has the children 2i and 2i + 1
+    std::vector<double> values_;
+    std::multiset<double> sorted_;  ///< those that count
 };
 
 /// Lengths of the windows after which slowness counts, chosen by the noise of the times.

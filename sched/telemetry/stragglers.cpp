@@ -7,13 +7,27 @@
 #include <iterator>
 #include <utility>
 
-#include "sched/telemetry/straggler_parts.hpp"
+#include "cohort/core/statistics.hpp"
 #include "sched/telemetry/straggler_windows.hpp"
 
 namespace cohort {
 namespace {
 
-using Parts = StragglerParts;
+/// The parts of tau, seconds per batch, and the processor share.
+struct Parts {
+    double input_s = 0;
+    double compute_s = 0;
+    double transfer_s = 0;
+    double cpu_share = 0;
+
+    void blend(const Parts& other, double weight) noexcept {
+        input_s += weight * (other.input_s - input_s);
+        compute_s += weight * (other.compute_s - compute_s);
+        transfer_s += weight * (other.transfer_s - transfer_s);
+        cpu_share += weight * (other.cpu_share - cpu_share);
+    }
+    [[nodiscard]] double own_s() const noexcept { return input_s + compute_s + transfer_s; }
+};
 
 struct Record {
     double own_s = 0;
@@ -36,6 +50,30 @@ struct Recent {
     Parts compared_with;
     Parts slow;  ///< mean
 };
+
+/// The cause of a worker's slowness: the part that grew most. Computing on processors takes 1/share
+/// as long with a share of them. A worker that grew by more than that was slowed by something else
+/// and got less processor time as a result. The threshold is the square, between the two.
+StragglerCause cause_of(const Parts& slow, const Parts& usual) {
+    constexpr double kNotable = 0.05;   // of tau
+    constexpr double kFullShare = 0.9;  // of the usual share
+    const double input_s = slow.input_s - usual.input_s;
+    const double compute_s = slow.compute_s - usual.compute_s;
+    const double transfer_s = slow.transfer_s - usual.transfer_s;
+    if (std::max({input_s, compute_s, transfer_s}) < kNotable * usual.own_s()) {
+        return StragglerCause::kLag;
+    }
+    if (transfer_s >= std::max(input_s, compute_s)) {
+        return StragglerCause::kBandwidth;
+    }
+    const double share = slow.cpu_share / std::max(usual.cpu_share, 1e-9);
+    const double growth =
+        (slow.input_s + slow.compute_s) / std::max(usual.input_s + usual.compute_s, 1e-9);
+    if (share < kFullShare && share * share * growth < 1) {
+        return StragglerCause::kCpu;
+    }
+    return input_s > compute_s ? StragglerCause::kInput : StragglerCause::kDevice;
+}
 
 }  // namespace
 
@@ -65,10 +103,9 @@ struct StragglerDetector::Impl {
         const LeastOf& tree = levels[window];
         return tree.least() + windows.least_below(window, tree.size());
     }
-    [[nodiscard]] bool slow_now(const Recent& one) const;
-    [[nodiscard]] bool over_now(const Recent& one) const;
+    template <class Wanted>
+    [[nodiscard]] bool any_window(const Recent& one, const Wanted& wanted) const;
     void begin(std::size_t worker);
-    void go_on(std::size_t worker, bool slow);
     void count_slow(std::size_t worker, const Record& record, double ratio);
     void end(std::size_t worker);
     [[nodiscard]] Parts usual_of(std::size_t worker) const;
@@ -123,12 +160,8 @@ void StragglerDetector::Impl::refresh_usual_transfer() {
     }
     until_refresh = static_cast<int>(recent.size() / 8);
     std::vector<double> known;
-    known.reserve(transfers.size());
-    std::copy_if(transfers.begin(), transfers.end(), std::back_inserter(known),
-                 [](double one) { return one >= 0; });
-    const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
-    std::nth_element(known.begin(), middle, known.end());
-    usual_transfer_s = *middle;
+    std::ranges::copy_if(transfers, std::back_inserter(known), [](double one) { return one >= 0; });
+    usual_transfer_s = upper_median(std::move(known));
 }
 
 void StragglerDetector::Impl::set_levels(std::size_t worker) {
@@ -148,18 +181,11 @@ void StragglerDetector::Impl::set_active() {
     }
 }
 
-bool StragglerDetector::Impl::slow_now(const Recent& one) const {
+/// Whether the worker's excess over the least mean is `wanted` in one of the windows.
+template <class Wanted>
+bool StragglerDetector::Impl::any_window(const Recent& one, const Wanted& wanted) const {
     for (std::size_t window = 0; window < levels.size() && usable(window, one); ++window) {
-        if (windows.excess(window, one.logs, least(window)) > windows.begins(window)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool StragglerDetector::Impl::over_now(const Recent& one) const {
-    for (std::size_t window = 0; window < levels.size() && usable(window, one); ++window) {
-        if (windows.excess(window, one.logs, least(window)) < windows.ends(window)) {
+        if (wanted(window, windows.excess(window, one.logs, least(window)))) {
             return true;
         }
     }
@@ -167,17 +193,19 @@ bool StragglerDetector::Impl::over_now(const Recent& one) const {
 }
 
 void StragglerDetector::Impl::look_by_time(std::size_t worker) {
-    const Recent& one = recent[worker];
+    Recent& one = recent[worker];
     std::optional<StragglerEpisode>& episode = open[worker];
     if (!episode || episode->by_lag) {
-        if (slow_now(one)) {
+        if (any_window(one, [this](auto i, double excess) { return excess > windows.begins(i); })) {
             begin(worker);
         }
-    } else if (over_now(one)) {
+    } else if (any_window(one,
+                          [this](auto i, double excess) { return excess < windows.ends(i); })) {
         end(worker);
-    } else {
-        const double above = one.logs[0] - least(0);
-        go_on(worker, above > std::log(StragglerWindows::kEnds));
+    } else if (const double above = one.logs[0] - least(0);
+               above > std::log(StragglerWindows::kEnds)) {
+        count_slow(worker, one.records[0], std::exp(above));
+        episode->cause = cause_of(one.slow, one.compared_with);
     }
 }
 
@@ -213,14 +241,6 @@ void StragglerDetector::Impl::count_slow(std::size_t worker, const Record& recor
     episode.slowdown += weight * (ratio - episode.slowdown);
     episode.end_s = record.arrived_s;
     recent[worker].slow.blend(record.parts, weight);
-}
-
-void StragglerDetector::Impl::go_on(std::size_t worker, bool slow) {
-    Recent& one = recent[worker];
-    if (slow) {
-        count_slow(worker, one.records[0], std::exp(one.logs[0] - least(0)));
-        open[worker]->cause = cause_of(one.slow, one.compared_with);
-    }
 }
 
 void StragglerDetector::Impl::look_by_lag(std::size_t worker, const IterationRecord& record) {
@@ -281,18 +301,13 @@ Parts StragglerDetector::Impl::median_of_others(std::size_t worker) const {
             break;
         }
     }
-    const auto middle = [](std::vector<double>& of) {
-        if (of.empty()) {
-            return 0.0;
-        }
-        const auto at = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
-        std::nth_element(of.begin(), at, of.end());
-        return *at;
-    };
-    return {.input_s = middle(values[0]),
-            .compute_s = middle(values[1]),
-            .transfer_s = middle(values[2]),
-            .cpu_share = middle(values[3])};
+    if (values[0].empty()) {
+        return {};
+    }
+    return {.input_s = upper_median(values[0]),
+            .compute_s = upper_median(values[1]),
+            .transfer_s = upper_median(values[2]),
+            .cpu_share = upper_median(values[3])};
 }
 
 StragglerDetector::StragglerDetector(int workers, std::int64_t batch, double lag_bound)

@@ -1,6 +1,11 @@
 #include "cohort/sched/telemetry.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "cohort/sched/load_view.hpp"
 
 namespace cohort {
 namespace {
@@ -25,29 +30,34 @@ TelemetryHistory::TelemetryHistory(int workers, std::int64_t batch, std::size_t 
 
 void TelemetryHistory::add(const IterationRecord& record) {
     Row& row = rows_.at(static_cast<std::size_t>(record.worker));
-    if (row.records.size() < depth_ && row.next == row.records.size()) {
-        row.records.push_back(record);
-    } else {
-        row.records[row.next] = record;
+    row.push_front(record);
+    if (row.size() > depth_) {
+        row.pop_back();
     }
-    row.next = (row.next + 1) % depth_;
-    row.count = std::min(row.count + 1, depth_);
     ++added_;
 }
 
-void TelemetryHistory::forget(int worker) {
-    Row& row = rows_.at(static_cast<std::size_t>(worker));
-    row.next = 0;
-    row.count = 0;
+void ActiveIterations::begun(int worker, double now_s, std::int64_t samples) {
+    Row& one = row(worker);
+    one.begun_s = now_s;
+    one.samples = samples;
 }
 
-const IterationRecord& TelemetryHistory::record(int worker, std::size_t age) const {
-    const Row& all = row(worker);
-    return all.records.at((all.next + depth_ - 1 - age) % depth_);
-}
-
-double TelemetryHistory::scaled_own_s(const IterationRecord& record) const {
-    return record.own_s(batch_);
+/// The first ones are a plain mean. One that is far off, as by an evaluation in it, is not believed
+/// at once.
+void ActiveIterations::ended(const IterationRecord& record) {
+    constexpr double kWeight = 0.1;
+    Row& one = row(record.worker);
+    const std::optional<double> begun_s = std::exchange(one.begun_s, std::nullopt);
+    if (!begun_s || record.samples <= 0) {
+        return;
+    }
+    const double most_s = record.own_s() + one.beside_noise_s;
+    const double beside_s = record.arrived_s - *begun_s - record.own_s();
+    const double off_s = std::clamp(beside_s - one.beside_s, -most_s, most_s);
+    const double weight = std::max(kWeight, 1 / static_cast<double>(++one.measured));
+    one.beside_noise_s += one.measured == 1 ? 0 : weight * (std::abs(off_s) - one.beside_noise_s);
+    one.beside_s += weight * off_s;
 }
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -23,16 +24,9 @@ struct IsVector<std::vector<T>> : std::true_type {};
 
 /// Turns values into the bytes of a message, in the machine's own representation: messages stay
 /// within one job. Takes numbers, enums, strings, vectors, and structs with
-/// `template <class Io> void fields(Io& io) { io(a, b, c); }`.
+/// `auto fields() { return std::tie(a, b, c); }`.
 class ByteWriter {
 public:
-    template <class... T>
-    void operator()(T&... values) {
-        (put(values), ...);
-    }
-    [[nodiscard]] std::vector<std::byte> take() noexcept { return std::move(bytes_); }
-
-private:
     template <class T>
     void put(T& value) {
         if constexpr (detail::IsVector<T>::value || std::is_same_v<T, std::string>) {
@@ -44,10 +38,12 @@ private:
         } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
             append(&value, sizeof value);
         } else {
-            value.fields(*this);
+            std::apply([this](auto&... field) { (put(field), ...); }, value.fields());
         }
     }
+    [[nodiscard]] std::vector<std::byte> take() noexcept { return std::move(bytes_); }
 
+private:
     /// Not inlined: GCC 12 takes the growth of a vector of known size for an overflow.
     [[gnu::noinline]] void append(const void* value, std::size_t size) {
         const std::size_t at = bytes_.size();
@@ -63,13 +59,6 @@ class ByteReader {
 public:
     explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}
 
-    template <class... T>
-    void operator()(T&... values) {
-        (get(values), ...);
-    }
-    [[nodiscard]] bool at_end() const noexcept { return rest_.empty(); }
-
-private:
     template <class T>
     void get(T& value) {
         if constexpr (detail::IsVector<T>::value || std::is_same_v<T, std::string>) {
@@ -85,10 +74,11 @@ private:
             std::memcpy(&value, rest_.data(), sizeof value);
             rest_ = rest_.subspan(sizeof value);
         } else {
-            value.fields(*this);
+            std::apply([this](auto&... field) { (get(field), ...); }, value.fields());
         }
     }
 
+private:
     void require(std::uint64_t bytes) const {
         if (rest_.size() < bytes) {
             fail<PeerError>({.where = "message",
@@ -104,7 +94,7 @@ private:
 template <class T>
 [[nodiscard]] std::vector<std::byte> encode(T value) {
     ByteWriter writer;
-    value.fields(writer);
+    writer.put(value);
     return writer.take();
 }
 
@@ -113,7 +103,7 @@ template <class T>
 [[nodiscard]] T decode(std::span<const std::byte> bytes) {
     ByteReader reader(bytes);
     T value{};
-    value.fields(reader);
+    reader.get(value);
     return value;
 }
 

@@ -18,6 +18,12 @@ double median(std::vector<double> values) {
     return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+double upper_median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
 ClusterBootstrap::ClusterBootstrap(std::size_t clusters) : all_(clusters) {
     std::iota(all_.begin(), all_.end(), 0U);
     Rng rng(1, RngPurpose::kBootstrap);

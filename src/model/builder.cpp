@@ -96,19 +96,19 @@ GraphBuilder::GraphBuilder(std::string name, const Shape& input) {
     graph_.shapes_.push_back(input);
 }
 
-Value GraphBuilder::append(std::shared_ptr<const Layer> layer, std::vector<int> inputs) {
+Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs) {
+    Graph::Node node;
     std::vector<Shape> shapes;
-    for (const int input : inputs) {
+    for (const auto [input] : inputs) {
         if (input < 0 || input >= graph_.values()) {
             fail<UsageError>({.where = graph_.name_ + "." + std::string(layer->kind()),
                               .what = "input is not a value of this network"});
         }
         shapes.push_back(graph_.shapes_[static_cast<std::size_t>(input)]);
+        node.inputs.push_back(input);
     }
     const std::string base = (scope_.empty() ? "" : scope_ + ".") + std::string(layer->kind());
-    Graph::Node node;
     node.name = base + std::to_string(++made_[base]);
-    node.inputs = std::move(inputs);
     node.output = graph_.values();
     try {
         graph_.shapes_.push_back(layer->infer(shapes));
@@ -128,68 +128,6 @@ Value GraphBuilder::append(std::shared_ptr<const Layer> layer, std::vector<int> 
     node.layer = std::move(layer);
     graph_.nodes_.push_back(std::move(node));
     return Value{graph_.nodes_.back().output};
-}
-
-Value GraphBuilder::conv(Value x, const ConvOptions& options) {
-    return append(make_conv(options), {x.index});
-}
-Value GraphBuilder::linear(Value x, const LinearOptions& options) {
-    return append(make_linear(options), {x.index});
-}
-Value GraphBuilder::lstm(Value x, const LstmOptions& options) {
-    return append(make_lstm(options), {x.index});
-}
-Value GraphBuilder::last_position(Value x) {
-    return append(make_last_position(), {x.index});
-}
-Value GraphBuilder::batch_norm(Value x, const BatchNormOptions& options) {
-    return append(make_batch_norm(options), {x.index});
-}
-Value GraphBuilder::relu(Value x) {
-    return append(make_activation(ActivationKind::kRelu), {x.index});
-}
-Value GraphBuilder::gelu(Value x) {
-    return append(make_activation(ActivationKind::kGelu), {x.index});
-}
-Value GraphBuilder::sigmoid(Value x) {
-    return append(make_activation(ActivationKind::kSigmoid), {x.index});
-}
-Value GraphBuilder::tanh(Value x) {
-    return append(make_activation(ActivationKind::kTanh), {x.index});
-}
-Value GraphBuilder::max_pool(Value x, const PoolOptions& options) {
-    return append(make_pool(PoolKind::kMax, options), {x.index});
-}
-Value GraphBuilder::average_pool(Value x, const PoolOptions& options) {
-    return append(make_pool(PoolKind::kAverage, options), {x.index});
-}
-Value GraphBuilder::global_average_pool(Value x) {
-    return append(make_pool(PoolKind::kGlobalAverage, {}), {x.index});
-}
-Value GraphBuilder::add(Value a, Value b) {
-    return append(make_add(), {a.index, b.index});
-}
-Value GraphBuilder::concat(const std::vector<Value>& parts) {
-    std::vector<int> inputs;
-    for (const Value part : parts) {
-        inputs.push_back(part.index);
-    }
-    return append(make_concat(), std::move(inputs));
-}
-Value GraphBuilder::flatten(Value x) {
-    return append(make_flatten(), {x.index});
-}
-Value GraphBuilder::dropout(Value x, float probability) {
-    return append(make_dropout(probability, static_cast<std::uint32_t>(graph_.nodes_.size())),
-                  {x.index});
-}
-
-Graph GraphBuilder::finish(Value logits) {
-    return finish_with(logits, LossKind::kSoftmaxCrossEntropy);
-}
-
-Graph GraphBuilder::finish_regression(Value outputs) {
-    return finish_with(outputs, LossKind::kMeanSquaredError);
 }
 
 Graph GraphBuilder::finish_with(Value outputs, LossKind loss) {

@@ -3,7 +3,7 @@
 //  2. decide for every gradient contribution whether it assigns, adds or shares memory;
 //  3. for slices, cut the list into segments: where a pass needs the whole batch, where slice sizes
 //     differ, after the loss, and in backward often enough to announce gradients early.
-#include "model/execution_order.hpp"
+#include "model/execution_plan.hpp"
 
 #include <algorithm>
 #include <numeric>

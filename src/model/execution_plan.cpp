@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "model/execution_order.hpp"
-#include "model/lives.hpp"
+#include "model/liveness.hpp"
 
 namespace cohort {
 namespace {
@@ -17,7 +16,7 @@ public:
         : compiled_(compiled),
           members_(members),
           order_(order_execution(compiled, (batch + members - 1) / members, cache_bytes)),
-          lives_(compiled, order_) {
+          liveness_(compiled, order_) {
         plan_.batch = batch;
         plan_.member_samples = (batch + members - 1) / members;
         plan_.segments = std::move(order_.segments);
@@ -26,8 +25,8 @@ public:
     ExecutionPlan run() {
         prepare_kernels();
         request_places();
-        request_shared(lives_.forward, &KernelMemory::forward_shared, plan_.forward_shared);
-        request_shared(lives_.backward, &KernelMemory::backward_shared, plan_.backward_shared);
+        request_shared(liveness_.forward, &KernelMemory::forward_shared, plan_.forward_shared);
+        request_shared(liveness_.backward, &KernelMemory::backward_shared, plan_.backward_shared);
         lay_out(place_requests(batch_requests_), place_requests(slice_requests_));
         share_places(order_.activation_storage, plan_.activations);
         share_places(order_.gradient_storage, plan_.gradients);
@@ -78,8 +77,8 @@ private:
         if (!life.used() || life.sample_bytes == 0) {
             return;
         }
-        const int first = lives_.segment_of[static_cast<std::size_t>(life.first)];
-        const int last = lives_.segment_of[static_cast<std::size_t>(life.last)];
+        const int first = liveness_.segment_of[static_cast<std::size_t>(life.first)];
+        const int last = liveness_.segment_of[static_cast<std::size_t>(life.last)];
         place.sample_bytes = life.sample_bytes;
         if (first == last) {
             place.kind = Place::Kind::kSlice;
@@ -98,8 +97,8 @@ private:
     void request_places() {
         const auto wanted = [this](const Life& life, Place& place) { request(life, place); };
         const auto input = static_cast<std::size_t>(order_.activation_storage[0]);
-        lives_.activations[input] = {};  // the caller's memory
-        request_tensors(lives_, order_, plan_, wanted);
+        liveness_.activations[input] = {};  // the caller's memory
+        request_tensors(liveness_, order_, plan_, wanted);
         plan_.activations[input] = {Place::Kind::kInput, 0, compiled_.sample_bytes(0)};
         int at = 0;
         for (Segment& segment : plan_.segments) {
@@ -115,8 +114,9 @@ private:
             const Life& life = lives[node];
             if (life.used() && memory_[node].*bytes > 0) {
                 batch_requests_.push_back(
-                    {{memory_[node].*bytes, lives_.segment_of[static_cast<std::size_t>(life.first)],
-                      lives_.segment_of[static_cast<std::size_t>(life.last)]},
+                    {{memory_[node].*bytes,
+                      liveness_.segment_of[static_cast<std::size_t>(life.first)],
+                      liveness_.segment_of[static_cast<std::size_t>(life.last)]},
                      &offsets[node]});
             }
         }
@@ -135,7 +135,7 @@ private:
     CompiledGraph& compiled_;
     int members_;
     ExecutionOrder order_;
-    Lives lives_;
+    Liveness liveness_;
     ExecutionPlan plan_;
     std::vector<KernelMemory> memory_;
     std::size_t scratch_bytes_ = 0;

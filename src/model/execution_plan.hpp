@@ -13,8 +13,12 @@ struct ExecutorSetting;
 struct CompiledGraph {
     explicit CompiledGraph(const ExecutorSetting& setting);
 
-    [[nodiscard]] std::size_t sample_bytes(int value) const;
-    [[nodiscard]] bool wants_gradient_of(int value) const;
+    [[nodiscard]] std::size_t sample_bytes(int value) const {
+        return formats[static_cast<std::size_t>(value)].sample_bytes();
+    }
+    [[nodiscard]] bool wants_gradient_of(int value) const {
+        return wants_gradient[static_cast<std::size_t>(value)] != 0;
+    }
 
     const Graph& graph;
     bool training;
@@ -71,6 +75,21 @@ struct Segment {
     std::vector<PlannedStep> steps;
     std::int64_t slice = 1;  ///< samples
 };
+
+/// Which kernel calls run in which order, cut into segments, and which values share memory.
+struct ExecutionOrder {
+    std::vector<Segment> segments;
+    std::vector<int> activation_storage;  ///< per value: the value whose memory it uses
+    std::vector<int> gradient_storage;    ///< per value, likewise
+};
+
+/// @param member_samples most samples a team member handles
+/// @param cache_bytes    what one step's tensors of a slice should fit into
+[[nodiscard]] ExecutionOrder order_execution(const CompiledGraph& compiled,
+                                             std::int64_t member_samples, std::size_t cache_bytes);
+
+/// The same calls as one segment.
+[[nodiscard]] ExecutionOrder order_whole_batch(const CompiledGraph& compiled, std::int64_t batch);
 
 /// Where the tensors of a network lie.
 struct TensorPlaces {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "cohort/core/interface.hpp"
 #include "cohort/model/replica.hpp"
 #include "model/execution_plan.hpp"
 
@@ -45,13 +46,8 @@ struct FlatBuffers {
 };
 
 /// Runs one compiled form of a network over batches of any size.
-class Executor {
+class Executor : public Interface {
 public:
-    Executor() = default;
-    Executor(const Executor&) = delete;
-    Executor& operator=(const Executor&) = delete;
-    virtual ~Executor() = default;
-
     /// Gives every kernel its slices of the flat buffers.
     virtual void bind(const FlatBuffers& buffers) = 0;
     /// Forward, loss and (in training form) backward. nullopt: interrupted by the observer. Errors:

@@ -10,12 +10,6 @@
 
 namespace cohort {
 
-void StepObserver::gradient_ready(std::int64_t /*begin*/, std::int64_t /*end*/) {
-}
-bool StepObserver::should_interrupt() {
-    return false;
-}
-
 struct Replica::Impl {
     /// The flat buffers.
     struct Flat {

@@ -34,21 +34,213 @@ public:
           times_(setting.graph.nodes().size()) {}
 
     void bind(const FlatBuffers& buffers) override { bind_kernels(compiled_, buffers); }
-    std::optional<BatchResult> run(const RunInput& input, Arena& arena) override;
-    void set_profiling(bool on) override;
+    std::optional<BatchResult> run(const RunInput& input, Arena& arena) override {
+        ThreadTeam& team = cpu_team(device_);
+        team.adopt_caller();  // before primitives are made and measured on this thread
+        plan_ = &plan_for(input.batch->size);
+        arena.reserve(plan_->arena_bytes);
+        input_ = input;
+        arena_ = arena.data();
+        compiled_.loss->begin();
+        for (const Segment& segment : plan_->segments) {
+            if (input.observer != nullptr && input.observer->should_interrupt()) {
+                return std::nullopt;
+            }
+            begin(segment);
+            team.run([&](int member) { run_slices(segment, member); });
+            end(segment);
+        }
+        const LossSums sums = compiled_.loss->finish();
+        return BatchResult{sums.loss, sums.correct, input.batch->size};
+    }
+
+    void set_profiling(bool on) override {
+        profiling_ = on;
+        if (on) {
+            times_.clear();
+        }
+    }
+
     void add_profile(std::vector<LayerProfile>& profile) const override { times_.add_to(profile); }
 
 private:
-    ExecutionPlan& plan_for(std::int64_t batch);
-    void begin(const Segment& segment);
-    void run_slices(const Segment& segment, int member);
-    void run_step(const PlannedStep& planned, Member& member);
-    void run_kernel(const PlannedStep& planned, Member& member);
-    void run_loss(Member& member);
-    void end(const Segment& segment);
-    [[nodiscard]] float* address(const Place& place, const Member& member) const;
+    ExecutionPlan& plan_for(std::int64_t batch) {
+        const auto found = plans_.find(batch);
+        if (found != plans_.end()) {
+            return found->second;
+        }
+        // Measured on ResNet-20 and VGG-16: below some four times the second-level cache the cost
+        // per call and Winograd's weight transform outweigh what locality saves.
+        const std::size_t cache = 4 * cpu_l2_bytes();
+        return plans_
+            .emplace(batch, plan_execution(compiled_, batch, cpu_team(device_).size(), cache))
+            .first->second;
+    }
+
+    void begin(const Segment& segment) {
+        for (const PlannedStep& planned : segment.steps) {
+            const Step& step = planned.step;
+            if (step.pass != 0 || step.kind == StepKind::kLoss) {
+                continue;
+            }
+            const auto node = static_cast<std::size_t>(step.node);
+            timed(step, true, [&] {
+                if (step.kind == StepKind::kForward) {
+                    compiled_.kernels[node]->begin_forward(arena_ + plan_->forward_shared[node]);
+                } else {
+                    compiled_.kernels[node]->begin_backward(arena_ + plan_->backward_shared[node]);
+                }
+            });
+        }
+    }
+
+    void run_slices(const Segment& segment, int member_index) {
+        Member member;
+        member.index = member_index;
+        member.region = arena_ + plan_->member_base +
+                        plan_->member_bytes * static_cast<std::size_t>(member_index);
+        const std::int64_t first = member_index * plan_->member_samples;
+        const std::int64_t end = std::min(first + plan_->member_samples, plan_->batch);
+        for (member.begin = first; member.begin < end; member.begin += segment.slice) {
+            member.samples = std::min(segment.slice, end - member.begin);
+            for (const PlannedStep& planned : segment.steps) {
+                timed(planned.step, member_index == 0, [&] { run_step(planned, member); });
+            }
+        }
+    }
+
+    void run_step(const PlannedStep& planned, Member& member) {
+        if (planned.step.kind == StepKind::kLoss) {
+            run_loss(member);
+            return;
+        }
+        run_kernel(planned, member);
+        const auto add = [&](const Place& to, const float* from) {
+            add_into(address(to, member), from,
+                     static_cast<std::int64_t>(to.sample_bytes / sizeof(float)) * member.samples);
+        };
+        for (const GradientWrite& write : planned.writes) {
+            if (write.accumulate) {
+                add(plan_->gradients[static_cast<std::size_t>(write.value)],
+                    address(write.scratch, member));
+            }
+        }
+        for (const GradientAddition& addition : planned.additions) {
+            add(plan_->gradients[static_cast<std::size_t>(addition.to_value)],
+                address(plan_->gradients[static_cast<std::size_t>(addition.from_value)], member));
+        }
+    }
+
+    void run_kernel(const PlannedStep& planned, Member& member) {
+        const Step& step = planned.step;
+        const auto index = static_cast<std::size_t>(step.node);
+        const Graph::Node& node = graph_.nodes()[index];
+        Kernel& kernel = *compiled_.kernels[index];
+        if (kernel.traits().is_view) {
+            return;
+        }
+        member.inputs.clear();
+        for (const int input : node.inputs) {
+            member.inputs.push_back(
+                address(plan_->activations[static_cast<std::size_t>(input)], member));
+        }
+        const auto output = static_cast<std::size_t>(node.output);
+        const BatchView& batch = *input_.batch;
+        KernelSlice slice{
+            .samples = member.samples,
+            .member = member.index,
+            .inputs = member.inputs,
+            .output = address(plan_->activations[output], member),
+            .saved = reinterpret_cast<std::byte*>(address(plan_->saved[index], member)),
+            .scratch = member.region + plan_->scratch_offset,
+            .sample_ids = batch.sample_ids == nullptr ? nullptr : batch.sample_ids + member.begin,
+            .seed = input_.seed,
+            .epoch = batch.epoch};
+        if (step.kind == StepKind::kForward) {
+            slice.shared = arena_ + plan_->forward_shared[index];
+            kernel.forward(step.pass, slice);
+            return;
+        }
+        slice.shared = arena_ + plan_->backward_shared[index];
+        slice.output_gradient = address(plan_->gradients[output], member);
+        member.input_gradients.assign(node.inputs.size(), nullptr);
+        for (const GradientWrite& write : planned.writes) {
+            member.input_gradients[static_cast<std::size_t>(write.input)] =
+                address(write.accumulate ? write.scratch
+                                         : plan_->gradients[static_cast<std::size_t>(write.value)],
+                        member);
+        }
+        slice.input_gradients = member.input_gradients;
+        kernel.backward(step.pass, slice);
+    }
+
+    void run_loss(Member& member) {
+        const auto logits = static_cast<std::size_t>(graph_.logits().index);
+        const float* values = address(plan_->activations[logits], member);
+        const std::int64_t outputs = graph_.classes();
+        if (input_.logits != nullptr) {
+            std::copy_n(values, member.samples * outputs, input_.logits + member.begin * outputs);
+            return;
+        }
+        const BatchView& batch = *input_.batch;
+        compiled_.loss->run(
+            {.samples = member.samples,
+             .member = member.index,
+             .logits = values,
+             .labels = batch.labels == nullptr ? nullptr : batch.labels + member.begin,
+             .targets = batch.targets == nullptr ? nullptr : batch.targets + member.begin * outputs,
+             .scale = 1.0F / static_cast<float>(plan_->batch),
+             .gradient = address(plan_->gradients[logits], member)});
+    }
+
+    void end(const Segment& segment) {
+        for (const PlannedStep& planned : segment.steps) {
+            const Step& step = planned.step;
+            if (step.kind == StepKind::kLoss) {
+                continue;
+            }
+            const auto node = static_cast<std::size_t>(step.node);
+            Kernel& kernel = *compiled_.kernels[node];
+            timed(step, true, [&] {
+                if (step.kind == StepKind::kForward) {
+                    kernel.end_forward(step.pass, plan_->batch,
+                                       arena_ + plan_->forward_shared[node]);
+                } else {
+                    kernel.end_backward(step.pass, plan_->batch,
+                                        arena_ + plan_->backward_shared[node]);
+                }
+            });
+            if (input_.observer != nullptr && step.kind == StepKind::kBackward && step.last_pass) {
+                announce_gradients(graph_, step.node, *input_.observer);
+            }
+        }
+    }
+
+    [[nodiscard]] float* address(const Place& place, const Member& member) const {
+        const std::size_t before = place.sample_bytes * static_cast<std::size_t>(member.begin);
+        switch (place.kind) {
+            case Place::Kind::kInput:
+                // Inputs are never written: kernels take them through const pointers.
+                return const_cast<float*>(input_.batch->samples) + before / sizeof(float);
+            case Place::Kind::kBatch:
+                return reinterpret_cast<float*>(arena_ + place.offset + before);
+            case Place::Kind::kSlice: return reinterpret_cast<float*>(member.region + place.offset);
+            case Place::Kind::kNone: break;
+        }
+        return nullptr;
+    }
+
     template <class F>
-    void timed(const Step& step, bool count, F&& f);
+    void timed(const Step& step, bool count, F&& f) {
+        if (!profiling_ || !count || step.kind == StepKind::kLoss) {
+            f();
+            return;
+        }
+        const auto start = std::chrono::steady_clock::now();
+        f();
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+        times_.add(step, took.count());
+    }
 
     const Graph& graph_;
     Device& device_;
@@ -62,207 +254,6 @@ private:
     RunInput input_;
     std::byte* arena_ = nullptr;
 };
-
-ExecutionPlan& SliceExecutor::plan_for(std::int64_t batch) {
-    const auto found = plans_.find(batch);
-    if (found != plans_.end()) {
-        return found->second;
-    }
-    // Measured on ResNet-20 and VGG-16: below some four times the second-level cache the cost per
-    // call and Winograd's weight transform outweigh what locality saves.
-    const std::size_t cache = 4 * cpu_l2_bytes();
-    return plans_.emplace(batch, plan_execution(compiled_, batch, cpu_team(device_).size(), cache))
-        .first->second;
-}
-
-std::optional<BatchResult> SliceExecutor::run(const RunInput& input, Arena& arena) {
-    ThreadTeam& team = cpu_team(device_);
-    team.adopt_caller();  // before primitives are made and measured on this thread
-    plan_ = &plan_for(input.batch->size);
-    arena.reserve(plan_->arena_bytes);
-    input_ = input;
-    arena_ = arena.data();
-    compiled_.loss->begin();
-    for (const Segment& segment : plan_->segments) {
-        if (input.observer != nullptr && input.observer->should_interrupt()) {
-            return std::nullopt;
-        }
-        begin(segment);
-        team.run([&](int member) { run_slices(segment, member); });
-        end(segment);
-    }
-    const LossSums sums = compiled_.loss->finish();
-    return BatchResult{sums.loss, sums.correct, input.batch->size};
-}
-
-template <class F>
-void SliceExecutor::timed(const Step& step, bool count, F&& f) {
-    if (!profiling_ || !count || step.kind == StepKind::kLoss) {
-        f();
-        return;
-    }
-    const auto start = std::chrono::steady_clock::now();
-    f();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    times_.add(step, took.count());
-}
-
-void SliceExecutor::begin(const Segment& segment) {
-    for (const PlannedStep& planned : segment.steps) {
-        const Step& step = planned.step;
-        if (step.pass != 0 || step.kind == StepKind::kLoss) {
-            continue;
-        }
-        const auto node = static_cast<std::size_t>(step.node);
-        timed(step, true, [&] {
-            if (step.kind == StepKind::kForward) {
-                compiled_.kernels[node]->begin_forward(arena_ + plan_->forward_shared[node]);
-            } else {
-                compiled_.kernels[node]->begin_backward(arena_ + plan_->backward_shared[node]);
-            }
-        });
-    }
-}
-
-void SliceExecutor::run_slices(const Segment& segment, int member_index) {
-    Member member;
-    member.index = member_index;
-    member.region =
-        arena_ + plan_->member_base + plan_->member_bytes * static_cast<std::size_t>(member_index);
-    const std::int64_t first = member_index * plan_->member_samples;
-    const std::int64_t end = std::min(first + plan_->member_samples, plan_->batch);
-    for (member.begin = first; member.begin < end; member.begin += segment.slice) {
-        member.samples = std::min(segment.slice, end - member.begin);
-        for (const PlannedStep& planned : segment.steps) {
-            timed(planned.step, member_index == 0, [&] { run_step(planned, member); });
-        }
-    }
-}
-
-float* SliceExecutor::address(const Place& place, const Member& member) const {
-    const std::size_t before = place.sample_bytes * static_cast<std::size_t>(member.begin);
-    switch (place.kind) {
-        case Place::Kind::kInput:
-            // Inputs are never written: kernels take them through const pointers.
-            return const_cast<float*>(input_.batch->samples) + before / sizeof(float);
-        case Place::Kind::kBatch: return reinterpret_cast<float*>(arena_ + place.offset + before);
-        case Place::Kind::kSlice: return reinterpret_cast<float*>(member.region + place.offset);
-        case Place::Kind::kNone: break;
-    }
-    return nullptr;
-}
-
-void SliceExecutor::run_step(const PlannedStep& planned, Member& member) {
-    if (planned.step.kind == StepKind::kLoss) {
-        run_loss(member);
-        return;
-    }
-    run_kernel(planned, member);
-    const auto add = [&](const Place& to, const float* from) {
-        add_into(address(to, member), from,
-                 static_cast<std::int64_t>(to.sample_bytes / sizeof(float)) * member.samples);
-    };
-    for (const GradientWrite& write : planned.writes) {
-        if (write.accumulate) {
-            add(plan_->gradients[static_cast<std::size_t>(write.value)],
-                address(write.scratch, member));
-        }
-    }
-    for (const GradientAddition& addition : planned.additions) {
-        add(plan_->gradients[static_cast<std::size_t>(addition.to_value)],
-            address(plan_->gradients[static_cast<std::size_t>(addition.from_value)], member));
-    }
-}
-
-void SliceExecutor::run_kernel(const PlannedStep& planned, Member& member) {
-    const Step& step = planned.step;
-    const auto index = static_cast<std::size_t>(step.node);
-    const Graph::Node& node = graph_.nodes()[index];
-    Kernel& kernel = *compiled_.kernels[index];
-    if (kernel.traits().is_view) {
-        return;
-    }
-    member.inputs.clear();
-    for (const int input : node.inputs) {
-        member.inputs.push_back(
-            address(plan_->activations[static_cast<std::size_t>(input)], member));
-    }
-    const auto output = static_cast<std::size_t>(node.output);
-    const BatchView& batch = *input_.batch;
-    KernelSlice slice{
-        .samples = member.samples,
-        .member = member.index,
-        .inputs = member.inputs,
-        .output = address(plan_->activations[output], member),
-        .saved = reinterpret_cast<std::byte*>(address(plan_->saved[index], member)),
-        .scratch = member.region + plan_->scratch_offset,
-        .sample_ids = batch.sample_ids == nullptr ? nullptr : batch.sample_ids + member.begin,
-        .seed = input_.seed,
-        .epoch = batch.epoch};
-    if (step.kind == StepKind::kForward) {
-        slice.shared = arena_ + plan_->forward_shared[index];
-        kernel.forward(step.pass, slice);
-        return;
-    }
-    slice.shared = arena_ + plan_->backward_shared[index];
-    slice.output_gradient = address(plan_->gradients[output], member);
-    member.input_gradients.assign(node.inputs.size(), nullptr);
-    for (const GradientWrite& write : planned.writes) {
-        member.input_gradients[static_cast<std::size_t>(write.input)] =
-            address(write.accumulate ? write.scratch
-                                     : plan_->gradients[static_cast<std::size_t>(write.value)],
-                    member);
-    }
-    slice.input_gradients = member.input_gradients;
-    kernel.backward(step.pass, slice);
-}
-
-void SliceExecutor::run_loss(Member& member) {
-    const auto logits = static_cast<std::size_t>(graph_.logits().index);
-    const float* values = address(plan_->activations[logits], member);
-    const std::int64_t outputs = graph_.classes();
-    if (input_.logits != nullptr) {
-        std::copy_n(values, member.samples * outputs, input_.logits + member.begin * outputs);
-        return;
-    }
-    const BatchView& batch = *input_.batch;
-    compiled_.loss->run(
-        {.samples = member.samples,
-         .member = member.index,
-         .logits = values,
-         .labels = batch.labels == nullptr ? nullptr : batch.labels + member.begin,
-         .targets = batch.targets == nullptr ? nullptr : batch.targets + member.begin * outputs,
-         .scale = 1.0F / static_cast<float>(plan_->batch),
-         .gradient = address(plan_->gradients[logits], member)});
-}
-
-void SliceExecutor::end(const Segment& segment) {
-    for (const PlannedStep& planned : segment.steps) {
-        const Step& step = planned.step;
-        if (step.kind == StepKind::kLoss) {
-            continue;
-        }
-        const auto node = static_cast<std::size_t>(step.node);
-        Kernel& kernel = *compiled_.kernels[node];
-        timed(step, true, [&] {
-            if (step.kind == StepKind::kForward) {
-                kernel.end_forward(step.pass, plan_->batch, arena_ + plan_->forward_shared[node]);
-            } else {
-                kernel.end_backward(step.pass, plan_->batch, arena_ + plan_->backward_shared[node]);
-            }
-        });
-        if (input_.observer != nullptr && step.kind == StepKind::kBackward && step.last_pass) {
-            announce_gradients(graph_, step.node, *input_.observer);
-        }
-    }
-}
-
-void SliceExecutor::set_profiling(bool on) {
-    profiling_ = on;
-    if (on) {
-        times_.clear();
-    }
-}
 
 }  // namespace
 

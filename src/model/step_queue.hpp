@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "cohort/core/error.hpp"
 #include "model/executor.hpp"
 #include "model/whole_batch_plan.hpp"
 
@@ -19,23 +20,162 @@ public:
     /// Sets plan and input of the following calls; the plan and the memory behind `input` must stay
     /// valid until the next call. A plan that reads ids needs a batch with ids: its recorded steps
     /// read them. @param arena  origin of the plan's offsets
-    void start(const WholeBatchPlan& plan, const RunInput& input, std::byte* arena);
+    void start(const WholeBatchPlan& plan, const RunInput& input, std::byte* arena) {
+        check_invariant(!plan.reads_ids || input.batch->sample_ids != nullptr,
+                        "a network that draws needs sample ids");
+        plan_ = &plan;
+        input_ = input;
+        arena_ = arena;
+    }
 
     /// Copies the batch to its place in the plan.
-    void upload();
+    void upload() {
+        const BatchView& batch = *input_.batch;
+        const auto size = static_cast<std::size_t>(batch.size);
+        const auto floats = static_cast<std::size_t>(graph_.input_shape().elements());
+        const auto outputs = static_cast<std::size_t>(graph_.classes());
+        void* samples =
+            support_ == nullptr ? static_cast<void*>(at(activation(0))) : at(plan_->samples);
+        stream_.copy(samples, batch.samples, size * floats * sizeof(float));
+        if (input_.logits == nullptr && graph_.loss() == LossKind::kSoftmaxCrossEntropy) {
+            stream_.copy(at(plan_->labels), batch.labels, size * sizeof(std::int32_t));
+        } else if (input_.logits == nullptr) {
+            stream_.copy(at(plan_->targets), batch.targets, size * outputs * sizeof(float));
+        }
+        if (plan_->reads_ids) {
+            stream_.copy(at(plan_->ids), batch.sample_ids, size * sizeof(std::int64_t));
+        }
+    }
+
     /// Before the first step: copies of weights, the input in the kernels' format, the loss's sums.
-    void arrive();
-    void run(const PlannedStep& planned);
+    void arrive() {
+        if (support_ != nullptr) {
+            support_->refresh_weights();
+            support_->load_input(compiled_.formats[0],
+                                 reinterpret_cast<const float*>(at(plan_->samples)),
+                                 at(activation(0)), plan_->batch);
+        }
+        if (input_.logits == nullptr) {
+            compiled_.loss->begin();
+        }
+    }
+
+    void run(const PlannedStep& planned) {
+        const Step& step = planned.step;
+        if (step.kind == StepKind::kLoss) {
+            if (input_.logits == nullptr) {
+                run_loss();
+            }
+            return;
+        }
+        const auto index = static_cast<std::size_t>(step.node);
+        Kernel& kernel = *compiled_.kernels[index];
+        if (kernel.traits().is_view) {
+            run_additions(planned);
+        } else if (step.kind == StepKind::kForward) {
+            std::byte* shared = at(plan_->forward_shared[index]);
+            if (step.pass == 0) {
+                kernel.begin_forward(shared);
+            }
+            run_kernel(planned);
+            kernel.end_forward(step.pass, plan_->batch, shared);
+        } else {
+            std::byte* shared = at(plan_->backward_shared[index]);
+            if (step.pass == 0) {
+                kernel.begin_backward(shared);
+            }
+            run_kernel(planned);
+            run_additions(planned);
+            kernel.end_backward(step.pass, plan_->batch, shared);
+        }
+    }
+
     /// After the last step of a run without a loss: outputs in single precision.
-    void read_outputs();
+    void read_outputs() {
+        if (support_ != nullptr) {
+            const int logits = graph_.logits().index;
+            support_->read_output(compiled_.formats[static_cast<std::size_t>(logits)],
+                                  at(activation(logits)),
+                                  reinterpret_cast<float*>(at(plan_->outputs)), plan_->batch);
+        }
+    }
+
     /// The outputs in device memory: [N, outputs], single precision.
-    [[nodiscard]] const void* outputs() const;
+    [[nodiscard]] const void* outputs() const {
+        return support_ == nullptr ? static_cast<const void*>(at(activation(graph_.logits().index)))
+                                   : at(plan_->outputs);
+    }
 
 private:
-    void run_kernel(const PlannedStep& planned);
-    void run_additions(const PlannedStep& planned);
-    void run_addition(int value, const Place& to, const Place& from);
-    void run_loss();
+    void run_kernel(const PlannedStep& planned) {
+        const Step& step = planned.step;
+        const auto index = static_cast<std::size_t>(step.node);
+        const Graph::Node& node = graph_.nodes()[index];
+        const BatchView& batch = *input_.batch;
+        inputs_.clear();
+        for (const int input : node.inputs) {
+            inputs_.push_back(at(activation(input)));
+        }
+        KernelSlice slice{.samples = plan_->batch,
+                          .inputs = inputs_,
+                          .output = at(activation(node.output)),
+                          .saved = reinterpret_cast<std::byte*>(at(plan_->saved[index])),
+                          .sample_ids = plan_->reads_ids
+                                            ? reinterpret_cast<const std::int64_t*>(at(plan_->ids))
+                                            : nullptr,
+                          .seed = input_.seed,
+                          .epoch = batch.epoch};
+        if (step.kind == StepKind::kForward) {
+            slice.scratch = at(plan_->forward_scratch[index]);
+            slice.shared = at(plan_->forward_shared[index]);
+            compiled_.kernels[index]->forward(step.pass, slice);
+            return;
+        }
+        slice.scratch = at(plan_->backward_scratch[index]);
+        slice.shared = at(plan_->backward_shared[index]);
+        slice.output_gradient = at(gradient(node.output));
+        input_gradients_.assign(node.inputs.size(), nullptr);
+        for (const GradientWrite& write : planned.writes) {
+            input_gradients_[static_cast<std::size_t>(write.input)] =
+                at(write.accumulate ? write.scratch : gradient(write.value));
+        }
+        slice.input_gradients = input_gradients_;
+        compiled_.kernels[index]->backward(step.pass, slice);
+    }
+
+    void run_additions(const PlannedStep& planned) {
+        for (const GradientWrite& write : planned.writes) {
+            if (write.accumulate) {
+                run_addition(write.value, gradient(write.value), write.scratch);
+            }
+        }
+        for (const GradientAddition& addition : planned.additions) {
+            run_addition(addition.to_value, gradient(addition.to_value),
+                         gradient(addition.from_value));
+        }
+    }
+
+    void run_addition(int value, const Place& to, const Place& from) {
+        const TensorFormat& format = compiled_.formats[static_cast<std::size_t>(value)];
+        const std::int64_t count = format.sample_floats() * plan_->batch;
+        if (support_ != nullptr) {
+            support_->add_into(format.type, at(to), at(from), count);
+        } else {
+            add_into(at(to), at(from), count);
+        }
+    }
+
+    void run_loss() {
+        const int logits = graph_.logits().index;
+        const bool classes = graph_.loss() == LossKind::kSoftmaxCrossEntropy;
+        compiled_.loss->run(
+            {.samples = plan_->batch,
+             .logits = at(activation(logits)),
+             .labels = classes ? reinterpret_cast<const std::int32_t*>(at(plan_->labels)) : nullptr,
+             .targets = classes ? nullptr : reinterpret_cast<const float*>(at(plan_->targets)),
+             .scale = 1.0F / static_cast<float>(plan_->batch),
+             .gradient = at(gradient(logits))});
+    }
 
     [[nodiscard]] std::byte* at(std::size_t offset) const { return arena_ + offset; }
     [[nodiscard]] float* at(const Place& place) const {

@@ -5,15 +5,18 @@
 //  3. The loss is waited for. In half precision a step that overflowed is repeated from 1. with a
 //     smaller loss scale, and gradients are announced only now.
 // The first run of a batch size queues every kernel, the second records the pieces.
+#include <map>
+#include <string>
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/units.hpp"
 #include "model/executor.hpp"
 #include "model/loss_scale.hpp"
 #include "model/step_queue.hpp"
 #include "model/step_recordings.hpp"
 #include "model/step_timer.hpp"
-#include "model/whole_batch_memory.hpp"
+#include "model/whole_batch_plan.hpp"
 #include "tensor/cuda.hpp"
 
 namespace cohort {
@@ -58,6 +61,80 @@ private:
     LossScale scale_;
 };
 
+/// The plans of a network, one per batch size, and the arena's memory for them. A batch that does
+/// not fit is refused with the largest that does.
+class WholeBatchMemory {
+public:
+    /// @param setting, compiled  outlive it
+    WholeBatchMemory(const ExecutorSetting& setting, CompiledGraph& compiled)
+        : compiled_(compiled), device_(setting.device), staged_(setting.support != nullptr) {}
+
+    /// The plan for a batch, with room for it in the arena. Errors: OutOfMemory.
+    const WholeBatchPlan& prepare(std::int64_t batch, Arena& arena) {
+        const WholeBatchPlan& plan = plan_for(batch, arena);
+        try {
+            arena.reserve(plan.arena_bytes);
+        } catch (const OutOfMemory& error) {
+            fail_short(plan, error.free, largest_within(plan, error.free));
+        }
+        return plan;
+    }
+
+private:
+    const WholeBatchPlan& plan_for(std::int64_t batch, const Arena& arena) {
+        const auto found = plans_.find(batch);
+        if (found != plans_.end()) {
+            return found->second;
+        }
+        // Kernels measure what they do to a batch of this size: not when its tensors alone do not
+        // fit.
+        const WholeBatchPlan tensors = plan_tensors(compiled_, batch, staged_);
+        if (const std::uint64_t room = arena.room(); tensors.arena_bytes > room) {
+            fail_short(tensors, room, fitting(tensors, room));
+        }
+        return plans_.emplace(batch, plan_whole_batch(compiled_, batch, staged_)).first->second;
+    }
+
+    [[nodiscard]] std::int64_t largest_within(const WholeBatchPlan& plan,
+                                              std::uint64_t free) const {
+        // Libraries load kernels and make recordings later: not the last byte is for the arena.
+        return largest_batch_within(compiled_, plan, staged_, free - free / 64);
+    }
+
+    /// The largest batch whose tensors fit is prepared, to know what its kernels want besides.
+    [[nodiscard]] std::int64_t fitting(const WholeBatchPlan& tensors, std::uint64_t free) {
+        const std::int64_t most = largest_within(tensors, free);
+        if (most == 0) {
+            return 0;
+        }
+        try {
+            return largest_within(plan_whole_batch(compiled_, most, staged_), free);
+        } catch (const OutOfMemory&) {
+            return most;
+        }
+    }
+
+    [[noreturn]] void fail_short(const WholeBatchPlan& plan, std::uint64_t free,
+                                 std::int64_t fits) const {
+        const std::string where = compiled_.graph.name() + " on " + device_.description();
+        const std::string hint =
+            fits > 0 ? "a batch of at most " + std::to_string(fits) + ", the largest that fits"
+                     : "a device with more memory: not even a batch of 1 fits";
+        throw OutOfMemory(
+            error_message({.where = where,
+                           .what = "out of memory: a batch of " + std::to_string(plan.batch) +
+                                   " asks for " + format_bytes(plan.arena_bytes) + " at once, " +
+                                   format_bytes(free) + " free",
+                           .hint = hint}),
+            plan.arena_bytes, free);
+    }
+
+    CompiledGraph& compiled_;
+    const Device& device_;
+    bool staged_;
+    std::map<std::int64_t, WholeBatchPlan> plans_;
+};
+
 class WholeBatchExecutor final : public Executor {
 public:
     explicit WholeBatchExecutor(const ExecutorSetting& setting)
@@ -73,7 +150,19 @@ public:
         gradients_ = buffers.gradients;
         bind_kernels(compiled_, buffers);
     }
-    std::optional<BatchResult> run(const RunInput& input, Arena& arena) override;
+    std::optional<BatchResult> run(const RunInput& input, Arena& arena) override {
+        prepare(input, arena);
+        try {
+            return run_prepared();
+        } catch (...) {
+            try {
+                setting_.stream.synchronize();  // the device may still read the caller's memory
+            } catch (const DeviceError&) {      // the first error counts
+            }
+            throw;
+        }
+    }
+
     [[nodiscard]] std::optional<double> seconds() const override { return timer_.seconds(); }
     void set_profiling(bool on) override { timer_.set_profiling(on); }
     void add_profile(std::vector<LayerProfile>& profile) const override {
@@ -87,12 +176,106 @@ private:
         std::vector<Piece> pieces;
     };
 
-    void prepare(const RunInput& input, Arena& arena);
-    std::optional<BatchResult> run_prepared();
-    [[nodiscard]] bool queue_pieces();
-    void queue_work(const Piece& piece);
-    LossSums finish();
-    void announce(const Piece& piece);
+    void prepare(const RunInput& input, Arena& arena) {
+        if (setting_.device.kind() == DeviceKind::kCuda) {
+            cuda::use(setting_.device);
+        }
+        const WholeBatchPlan& plan = memory_.prepare(input.batch->size, arena);
+        const bool observed = input.observer != nullptr;
+        run_ = {&plan, input,
+                observed ? cut_pieces(setting_.graph, plan.steps, setting_.piece_bytes)
+                         : std::vector<Piece>{{0, plan.steps.size()}}};
+        queue_.start(plan, input, arena.data());
+        recordings_.start({plan.batch, observed, input.logits != nullptr}, arena.data());
+    }
+
+    std::optional<BatchResult> run_prepared() {
+        timer_.start_run();
+        for (;;) {
+            queue_.upload();  // a step that is repeated has written over its samples
+            values_.upload(run_.input);
+            if (!queue_pieces()) {
+                setting_.stream.synchronize();
+                return std::nullopt;
+            }
+            const LossSums sums = finish();
+            timer_.finish_run(run_.pieces.size() - 1);
+            if (!values_.repeat()) {
+                recordings_.finish();
+                if (values_.scaled()) {
+                    announce({0, run_.plan->steps.size()});
+                }
+                return BatchResult{sums.loss, sums.correct, run_.plan->batch};
+            }
+        }
+    }
+
+    /// False: interrupted.
+    [[nodiscard]] bool queue_pieces() {
+        for (std::size_t index = 0; index < run_.pieces.size(); ++index) {
+            const Piece& piece = run_.pieces[index];
+            timer_.wait_for_piece(index);
+            if (run_.input.observer != nullptr && run_.input.observer->should_interrupt()) {
+                return false;
+            }
+            if (timer_.profiling()) {
+                queue_work(piece);
+            } else {
+                recordings_.queue(index, [&] { queue_work(piece); });
+            }
+            timer_.end_piece(index);
+            if (!values_.scaled()) {
+                announce(piece);
+            }
+        }
+        return true;
+    }
+
+    void queue_work(const Piece& piece) {
+        if (piece.begin == 0) {
+            queue_.arrive();
+        }
+        timer_.mark(nullptr);
+        for (std::size_t i = piece.begin; i < piece.end; ++i) {
+            const PlannedStep& planned = run_.plan->steps[i];
+            queue_.run(planned);
+            timer_.mark(&planned.step);
+        }
+        if (piece.end < run_.plan->steps.size()) {
+            return;
+        }
+        if (run_.input.logits != nullptr) {
+            queue_.read_outputs();
+        }
+        if (values_.scaled()) {
+            setting_.support->unscale(gradients_, setting_.graph.parameters().total());
+        }
+    }
+
+    /// Waits for the end of the run.
+    LossSums finish() {
+        if (run_.input.logits == nullptr) {
+            values_.download();
+            return compiled_.loss->finish();
+        }
+        setting_.stream.copy(
+            run_.input.logits, queue_.outputs(),
+            static_cast<std::size_t>(run_.plan->batch * setting_.graph.classes()) * sizeof(float));
+        setting_.stream.synchronize();
+        return {};
+    }
+
+    void announce(const Piece& piece) {
+        if (run_.input.observer == nullptr) {
+            return;
+        }
+        for (std::size_t i = piece.begin; i < piece.end; ++i) {
+            const Step& step = run_.plan->steps[i].step;
+            if (step.kind == StepKind::kBackward && step.last_pass) {
+                announce_gradients(setting_.graph, step.node, *run_.input.observer);
+            }
+        }
+    }
 
     ExecutorSetting setting_;
     CompiledGraph compiled_;
@@ -104,120 +287,6 @@ private:
     float* gradients_ = nullptr;
     Run run_;  ///< in progress
 };
-
-std::optional<BatchResult> WholeBatchExecutor::run(const RunInput& input, Arena& arena) {
-    prepare(input, arena);
-    try {
-        return run_prepared();
-    } catch (...) {
-        try {
-            setting_.stream.synchronize();  // the device may still read the caller's memory
-        } catch (const DeviceError&) {      // the first error counts
-        }
-        throw;
-    }
-}
-
-void WholeBatchExecutor::prepare(const RunInput& input, Arena& arena) {
-    if (setting_.device.kind() == DeviceKind::kCuda) {
-        cuda::use(setting_.device);
-    }
-    const WholeBatchPlan& plan = memory_.prepare(input.batch->size, arena);
-    const bool observed = input.observer != nullptr;
-    run_ = {&plan, input,
-            observed ? cut_pieces(setting_.graph, plan.steps, setting_.piece_bytes)
-                     : std::vector<Piece>{{0, plan.steps.size()}}};
-    queue_.start(plan, input, arena.data());
-    recordings_.start({plan.batch, observed, input.logits != nullptr}, arena.data());
-}
-
-std::optional<BatchResult> WholeBatchExecutor::run_prepared() {
-    timer_.start_run();
-    for (;;) {
-        queue_.upload();  // a step that is repeated has written over its samples
-        values_.upload(run_.input);
-        if (!queue_pieces()) {
-            setting_.stream.synchronize();
-            return std::nullopt;
-        }
-        const LossSums sums = finish();
-        timer_.finish_run(run_.pieces.size() - 1);
-        if (!values_.repeat()) {
-            recordings_.finish();
-            if (values_.scaled()) {
-                announce({0, run_.plan->steps.size()});
-            }
-            return BatchResult{sums.loss, sums.correct, run_.plan->batch};
-        }
-    }
-}
-
-/// Waits for the end of the run.
-LossSums WholeBatchExecutor::finish() {
-    if (run_.input.logits == nullptr) {
-        values_.download();
-        return compiled_.loss->finish();
-    }
-    setting_.stream.copy(
-        run_.input.logits, queue_.outputs(),
-        static_cast<std::size_t>(run_.plan->batch * setting_.graph.classes()) * sizeof(float));
-    setting_.stream.synchronize();
-    return {};
-}
-
-/// False: interrupted.
-bool WholeBatchExecutor::queue_pieces() {
-    for (std::size_t index = 0; index < run_.pieces.size(); ++index) {
-        const Piece& piece = run_.pieces[index];
-        timer_.wait_for_piece(index);
-        if (run_.input.observer != nullptr && run_.input.observer->should_interrupt()) {
-            return false;
-        }
-        if (timer_.profiling()) {
-            queue_work(piece);
-        } else {
-            recordings_.queue(index, [&] { queue_work(piece); });
-        }
-        timer_.end_piece(index);
-        if (!values_.scaled()) {
-            announce(piece);
-        }
-    }
-    return true;
-}
-
-void WholeBatchExecutor::queue_work(const Piece& piece) {
-    if (piece.begin == 0) {
-        queue_.arrive();
-    }
-    timer_.mark(nullptr);
-    for (std::size_t i = piece.begin; i < piece.end; ++i) {
-        const PlannedStep& planned = run_.plan->steps[i];
-        queue_.run(planned);
-        timer_.mark(&planned.step);
-    }
-    if (piece.end < run_.plan->steps.size()) {
-        return;
-    }
-    if (run_.input.logits != nullptr) {
-        queue_.read_outputs();
-    }
-    if (values_.scaled()) {
-        setting_.support->unscale(gradients_, setting_.graph.parameters().total());
-    }
-}
-
-void WholeBatchExecutor::announce(const Piece& piece) {
-    if (run_.input.observer == nullptr) {
-        return;
-    }
-    for (std::size_t i = piece.begin; i < piece.end; ++i) {
-        const Step& step = run_.plan->steps[i].step;
-        if (step.kind == StepKind::kBackward && step.last_pass) {
-            announce_gradients(setting_.graph, step.node, *run_.input.observer);
-        }
-    }
-}
 
 }  // namespace
 

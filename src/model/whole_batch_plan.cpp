@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "model/lives.hpp"
+#include "model/liveness.hpp"
 
 namespace cohort {
 namespace {
@@ -16,8 +16,8 @@ public:
         : compiled_(compiled),
           staged_(staged),
           order_(order_whole_batch(compiled, batch)),
-          lives_(compiled, order_),
-          end_(static_cast<int>(lives_.segment_of.size()) - 1) {
+          liveness_(compiled, order_),
+          end_(static_cast<int>(liveness_.segment_of.size()) - 1) {
         plan_.batch = batch;
         plan_.steps = std::move(order_.segments.front().steps);
         plan_.memory = std::move(memory);
@@ -25,10 +25,11 @@ public:
 
     WholeBatchPlan run() {
         request_places();
-        request_kernels(lives_.forward, &KernelMemory::forward_scratch, plan_.forward_scratch);
-        request_kernels(lives_.backward, &KernelMemory::backward_scratch, plan_.backward_scratch);
-        request_kernels(lives_.forward, &KernelMemory::forward_shared, plan_.forward_shared);
-        request_kernels(lives_.backward, &KernelMemory::backward_shared, plan_.backward_shared);
+        request_kernels(liveness_.forward, &KernelMemory::forward_scratch, plan_.forward_scratch);
+        request_kernels(liveness_.backward, &KernelMemory::backward_scratch,
+                        plan_.backward_scratch);
+        request_kernels(liveness_.forward, &KernelMemory::forward_shared, plan_.forward_shared);
+        request_kernels(liveness_.backward, &KernelMemory::backward_shared, plan_.backward_shared);
         request_staging();
         plan_.arena_bytes = place_requests(requests_, WholeBatchPlan::kAlignment);
         share_places(order_.activation_storage, plan_.activations);
@@ -55,8 +56,9 @@ private:
 
     void request_places() {
         const auto wanted = [this](const Life& life, Place& place) { request(life, place); };
-        lives_.activations[static_cast<std::size_t>(order_.activation_storage[0])].touch(kArrival);
-        request_tensors(lives_, order_, plan_, wanted);
+        liveness_.activations[static_cast<std::size_t>(order_.activation_storage[0])].touch(
+            kArrival);
+        request_tensors(liveness_, order_, plan_, wanted);
         request_additions(compiled_, plan_.steps, 0, wanted);
     }
 
@@ -96,7 +98,7 @@ private:
     const CompiledGraph& compiled_;
     bool staged_;
     ExecutionOrder order_;
-    Lives lives_;
+    Liveness liveness_;
     int end_;  ///< the last step
     WholeBatchPlan plan_;
     std::vector<Request> requests_;

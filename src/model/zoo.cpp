@@ -4,9 +4,10 @@
 // linear layer, as is usual for small images).
 #include "cohort/model/zoo.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <iterator>
 
 #include "cohort/core/error.hpp"
 
@@ -71,22 +72,22 @@ Value conv_norm(GraphBuilder& net, Value x, std::int64_t channels, std::int64_t 
                                        .bias = false}));
 }
 
-Value basic_block(GraphBuilder& net, Value x, std::int64_t channels, std::int64_t stride) {
+Value shortcut(GraphBuilder& net, Value x, std::int64_t channels, std::int64_t stride) {
     const bool same = stride == 1 && net.shape(x)[0] == channels;
-    const Value shortcut = same ? x : conv_norm(net, x, channels, 1, stride);
-    Value y = net.relu(conv_norm(net, x, channels, 3, stride));
-    y = conv_norm(net, y, channels, 3, 1);
-    return net.relu(net.add(y, shortcut));
+    return same ? x : conv_norm(net, x, channels, 1, stride);
+}
+
+Value basic_block(GraphBuilder& net, Value x, std::int64_t channels, std::int64_t stride) {
+    const Value around = shortcut(net, x, channels, stride);
+    const Value y = net.relu(conv_norm(net, x, channels, 3, stride));
+    return net.relu(net.add(conv_norm(net, y, channels, 3, 1), around));
 }
 
 Value bottleneck(GraphBuilder& net, Value x, std::int64_t middle, std::int64_t stride) {
-    const std::int64_t channels = 4 * middle;
-    const bool same = stride == 1 && net.shape(x)[0] == channels;
-    const Value shortcut = same ? x : conv_norm(net, x, channels, 1, stride);
+    const Value around = shortcut(net, x, 4 * middle, stride);
     Value y = net.relu(conv_norm(net, x, middle, 1, 1));
     y = net.relu(conv_norm(net, y, middle, 3, stride));
-    y = conv_norm(net, y, channels, 1, 1);
-    return net.relu(net.add(y, shortcut));
+    return net.relu(net.add(conv_norm(net, y, 4 * middle, 1, 1), around));
 }
 
 std::string block_name(int stage, int block) {
@@ -148,39 +149,39 @@ Graph vgg16(const Shape& input, std::int64_t classes) {
     return net.finish(net.linear(net.flatten(x), {.features = classes}));
 }
 
-using Maker = std::function<Graph(const Shape&, std::int64_t)>;
-
-const std::map<std::string, Maker, std::less<>>& makers() {
-    static const std::map<std::string, Maker, std::less<>> table{
-        {"softmax", softmax},
-        {"mlp", mlp},
-        {"smallcnn", smallcnn},
-        {"lenet", lenet},
-        {"resnet20",
-         [](const Shape& s, std::int64_t c) { return cifar_resnet("resnet20", 20, s, c); }},
-        {"resnet56",
-         [](const Shape& s, std::int64_t c) { return cifar_resnet("resnet56", 56, s, c); }},
-        {"vgg16", vgg16},
-        {"resnet50", resnet50},
-    };
-    return table;
-}
+struct Maker {
+    std::string_view name;
+    Graph (*make)(const Shape& input, std::int64_t classes);
+};
+constexpr Maker kMakers[] = {
+    {"softmax", softmax},
+    {"mlp", mlp},
+    {"smallcnn", smallcnn},
+    {"lenet", lenet},
+    {"resnet20", [](const Shape& s, std::int64_t c) { return cifar_resnet("resnet20", 20, s, c); }},
+    {"resnet56", [](const Shape& s, std::int64_t c) { return cifar_resnet("resnet56", 56, s, c); }},
+    {"vgg16", vgg16},
+    {"resnet50", resnet50},
+};
 
 }  // namespace
 
 std::vector<std::string> model_names() {
-    return {"softmax", "mlp", "smallcnn", "lenet", "resnet20", "resnet56", "vgg16", "resnet50"};
+    std::vector<std::string> names;
+    for (const Maker& maker : kMakers) {
+        names.emplace_back(maker.name);
+    }
+    return names;
 }
 
 Graph make_model(std::string_view name, const Shape& input, std::int64_t classes) {
-    const auto found = makers().find(name);
-    if (found == makers().end()) {
-        std::string known;
-        for (const std::string& model : model_names()) {
-            known += (known.empty() ? "" : ", ") + model;
-        }
-        fail<UsageError>(
-            {.where = "--model", .what = "unknown model", .expected = known, .got = name});
+    const auto* const found = std::find_if(std::begin(kMakers), std::end(kMakers),
+                                           [&](const Maker& maker) { return maker.name == name; });
+    if (found == std::end(kMakers)) {
+        fail<UsageError>({.where = "--model",
+                          .what = "unknown model",
+                          .expected = fmt::format("{}", fmt::join(model_names(), ", ")),
+                          .got = name});
     }
     if (classes < 2) {
         fail<UsageError>({.where = "--model",
@@ -188,7 +189,7 @@ Graph make_model(std::string_view name, const Shape& input, std::int64_t classes
                           .expected = "at least 2",
                           .got = std::to_string(classes)});
     }
-    return found->second(input, classes);
+    return found->make(input, classes);
 }
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 // Stands in for cuda/ in a build without the CUDA toolkit: the same symbols, each refuses.
 #include "cohort/core/error.hpp"
-#include "optim/cuda_optim.hpp"
+#include "optim/device_math.hpp"
+#include "optim/updates.hpp"
 
 namespace cohort {
 namespace {

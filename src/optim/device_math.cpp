@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "optim/cuda_optim.hpp"
 #include "optim/vector_math.hpp"
 
 namespace cohort {

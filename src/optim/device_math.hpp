@@ -3,19 +3,15 @@
 #include <memory>
 #include <span>
 
+#include "cohort/core/interface.hpp"
 #include "cohort/tensor/device.hpp"
 
 namespace cohort {
 
 /// Sums over long vectors in a device's memory, queued on a stream; the results are the same from
 /// run to run. Not thread safe.
-class DeviceMath {
+class DeviceMath : public Interface {
 public:
-    DeviceMath() = default;
-    DeviceMath(const DeviceMath&) = delete;
-    DeviceMath& operator=(const DeviceMath&) = delete;
-    virtual ~DeviceMath() = default;
-
     /// to = factor * from, rounded once per element. Equal sizes; may be the same memory.
     virtual void scale_into(std::span<float> to, std::span<const float> from, float factor) = 0;
     /// to += factor * from, product and sum rounded each. Equal sizes.
@@ -30,5 +26,7 @@ public:
 
 /// @param device, stream  must outlive it. Errors: DeviceError.
 [[nodiscard]] std::unique_ptr<DeviceMath> make_device_math(Device& device, Stream& stream);
+
+[[nodiscard]] std::unique_ptr<DeviceMath> make_cuda_math(Device& device, Stream& stream);
 
 }  // namespace cohort

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 namespace cohort {
 
 /// What those who apply an update are asked about its mean gradient.
@@ -9,10 +11,7 @@ struct GradientQuestion {
     bool compare = false;  ///< its product with the one kept
     [[nodiscard]] bool any() const noexcept { return norm || keep || compare; }
 
-    template <class Io>
-    void fields(Io& io) {
-        io(norm, keep, compare);
-    }
+    auto fields() { return std::tie(norm, keep, compare); }
 };
 
 /// What they say, or a part of them; parts add up.
@@ -24,10 +23,7 @@ struct GradientAnswer {
         squares += part.squares;
         product += part.product;
     }
-    template <class Io>
-    void fields(Io& io) {
-        io(squares, product);
-    }
+    auto fields() { return std::tie(squares, product); }
 };
 
 }  // namespace cohort

@@ -8,10 +8,14 @@
 namespace cohort::kernels {
 namespace {
 
+template <class F>
+COHORT_INLINE inline void with_decay(Decay decay, F&& f) {
+    with_constant<Decay::kNone, Decay::kCoupled, Decay::kDecoupled>(decay, f);
+}
+
 template <SgdFactors::Rule kRule, Decay kDecay>
-[[gnu::always_inline]] inline void sgd_loop(const SgdFactors& factors, float* __restrict theta,
-                                            float* __restrict u, const float* __restrict g,
-                                            std::int64_t n) {
+COHORT_INLINE inline void sgd_loop(const SgdFactors& factors, float* __restrict theta,
+                                   float* __restrict u, const float* __restrict g, std::int64_t n) {
     const SgdFactors k = factors;
     for (std::int64_t i = 0; i < n; ++i) {
         sgd_element<kRule, kDecay>(k, theta[i], u[i], g[i]);
@@ -19,49 +23,13 @@ template <SgdFactors::Rule kRule, Decay kDecay>
 }
 
 template <AdamFactors::Rule kRule, Decay kDecay>
-[[gnu::always_inline]] inline void adamw_loop(const AdamFactors& factors, float* __restrict theta,
-                                              float* __restrict m, float* __restrict v,
-                                              float* __restrict partial, const float* __restrict g,
-                                              std::int64_t n) {
+COHORT_INLINE inline void adamw_loop(const AdamFactors& factors, float* __restrict theta,
+                                     float* __restrict m, float* __restrict v,
+                                     float* __restrict partial, const float* __restrict g,
+                                     std::int64_t n) {
     const AdamFactors k = factors;
     for (std::int64_t i = 0; i < n; ++i) {
         adamw_element<kRule, kDecay>(k, theta[i], m[i], v[i], partial[i], g[i]);
-    }
-}
-
-template <Decay kDecay>
-[[gnu::always_inline]] inline void sgd_any(const SgdFactors& factors, float* theta, float* u,
-                                           const float* g, std::int64_t n) {
-    using Rule = SgdFactors::Rule;
-    switch (factors.rule) {
-        case Rule::kUnit: sgd_loop<Rule::kUnit, kDecay>(factors, theta, u, g, n); return;
-        case Rule::kUnitNesterov:
-            sgd_loop<Rule::kUnitNesterov, kDecay>(factors, theta, u, g, n);
-            return;
-        case Rule::kFractional:
-            sgd_loop<Rule::kFractional, kDecay>(factors, theta, u, g, n);
-            return;
-    }
-}
-
-template <Decay kDecay>
-[[gnu::always_inline]] inline void adamw_any(const AdamFactors& factors, float* theta, float* m,
-                                             float* v, float* partial, const float* g,
-                                             std::int64_t n) {
-    using Rule = AdamFactors::Rule;
-    switch (factors.rule) {
-        case Rule::kWhole:
-            adamw_loop<Rule::kWhole, kDecay>(factors, theta, m, v, partial, g, n);
-            return;
-        case Rule::kAccumulate:
-            adamw_loop<Rule::kAccumulate, kDecay>(factors, theta, m, v, partial, g, n);
-            return;
-        case Rule::kFirst:
-            adamw_loop<Rule::kFirst, kDecay>(factors, theta, m, v, partial, g, n);
-            return;
-        case Rule::kComplete:
-            adamw_loop<Rule::kComplete, kDecay>(factors, theta, m, v, partial, g, n);
-            return;
     }
 }
 
@@ -69,24 +37,25 @@ template <Decay kDecay>
 
 COHORT_SIMD_CLONES void sgd(const SgdFactors& factors, Decay decay, float* theta, float* u,
                             const float* g, std::int64_t n) {
-    switch (decay) {
-        case Decay::kNone: sgd_any<Decay::kNone>(factors, theta, u, g, n); return;
-        case Decay::kCoupled: sgd_any<Decay::kCoupled>(factors, theta, u, g, n); return;
-        case Decay::kDecoupled: sgd_any<Decay::kDecoupled>(factors, theta, u, g, n); return;
-    }
+    using Rule = SgdFactors::Rule;
+    with_decay(decay, [&](auto decays) COHORT_INLINE {
+        with_constant<Rule::kUnit, Rule::kUnitNesterov, Rule::kFractional>(
+            factors.rule, [&](auto rule) COHORT_INLINE {
+                sgd_loop<decltype(rule)::value, decltype(decays)::value>(factors, theta, u, g, n);
+            });
+    });
 }
 
 COHORT_SIMD_CLONES void adamw(const AdamFactors& factors, Decay decay, float* theta, float* m,
                               float* v, float* partial, const float* g, std::int64_t n) {
-    switch (decay) {
-        case Decay::kNone: adamw_any<Decay::kNone>(factors, theta, m, v, partial, g, n); return;
-        case Decay::kCoupled:
-            adamw_any<Decay::kCoupled>(factors, theta, m, v, partial, g, n);
-            return;
-        case Decay::kDecoupled:
-            adamw_any<Decay::kDecoupled>(factors, theta, m, v, partial, g, n);
-            return;
-    }
+    using Rule = AdamFactors::Rule;
+    with_decay(decay, [&](auto decays) COHORT_INLINE {
+        with_constant<Rule::kWhole, Rule::kAccumulate, Rule::kFirst, Rule::kComplete>(
+            factors.rule, [&](auto rule) COHORT_INLINE {
+                adamw_loop<decltype(rule)::value, decltype(decays)::value>(factors, theta, m, v,
+                                                                           partial, g, n);
+            });
+    });
 }
 
 COHORT_SIMD_CLONES void sgd_delta(const DeltaFactors& factors, float* __restrict theta,

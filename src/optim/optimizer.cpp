@@ -6,7 +6,6 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/optim/learning_options.hpp"
-#include "optim/cuda_optim.hpp"
 #include "optim/range_optimizer.hpp"
 
 namespace cohort {
@@ -79,13 +78,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const
                                           Stream& stream) {
     check_options(options);
     check_range(layout, begin, end);
-    const std::int64_t size = end - begin;
-    auto updates = device.kind() == DeviceKind::kCuda
-                       ? make_cuda_updates(layout, begin, end, device, stream)
-                       : make_cpu_updates(layout, begin, end, device);
-    return options.kind == OptimizerKind::kSgd
-               ? make_sgd(options, size, device, stream, std::move(updates))
-               : make_adamw(options, size, device, stream, std::move(updates));
+    return make_range_optimizer(options, end - begin, device, stream,
+                                device.kind() == DeviceKind::kCuda
+                                    ? make_cuda_updates(layout, begin, end, device, stream)
+                                    : make_cpu_updates(layout, begin, end, device));
 }
 
 }  // namespace cohort

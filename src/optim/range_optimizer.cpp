@@ -18,20 +18,13 @@ void check_decay_rate(std::string_view name, double value) {
     }
 }
 
-void fail_unknown_scalar(std::string_view name) {
-    fail<UsageError>({.where = "optimizer state",
-                      .what = "this optimizer has no such number",
-                      .got = name,
-                      .hint = "the optimizer that wrote the state"});
-}
-
 RangeOptimizer::RangeOptimizer(const OptimizerOptions& options, std::int64_t size, Device& device,
                                Stream& stream, std::unique_ptr<Updates> updates)
     : options_(options),
+      updates_(std::move(updates)),
       size_(size),
       device_(device),
-      stream_(stream),
-      updates_(std::move(updates)) {
+      stream_(stream) {
 }
 
 float* RangeOptimizer::add_slot(std::string_view name) {
@@ -50,6 +43,31 @@ std::vector<OptimizerSlot> RangeOptimizer::slots() {
             {std::string(slot.name), {slot.buffer.floats(), static_cast<std::size_t>(size_)}});
     }
     return result;
+}
+
+double& RangeOptimizer::add_scalar(std::string name, double value) {
+    return scalars_.emplace_back(OptimizerScalar{std::move(name), value}).value;
+}
+
+void RangeOptimizer::set_momentum(double momentum) {
+    check_decay_rate(scalars_.front().name, momentum);
+    scalars_.front().value = momentum;
+}
+
+void RangeOptimizer::set_scalar(std::string_view name, double value) {
+    const auto found = std::find_if(scalars_.begin(), scalars_.end(),
+                                    [&](const OptimizerScalar& own) { return own.name == name; });
+    if (found == scalars_.end()) {
+        fail<UsageError>({.where = "optimizer state",
+                          .what = "this optimizer has no such number",
+                          .got = name,
+                          .hint = "the optimizer that wrote the state"});
+    }
+    if (found == scalars_.begin()) {
+        set_momentum(value);
+    } else {
+        found->value = value;
+    }
 }
 
 kernels::Decay RangeOptimizer::decay() const noexcept {

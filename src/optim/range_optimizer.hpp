@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,15 +21,21 @@ public:
     void begin_update(double fraction, double lr) final;
     void begin_delta(double fraction, double lr) final;
     void apply(std::int64_t offset, std::span<float> theta, std::span<const float> gradient) final;
+    void set_momentum(double momentum) final;
+    [[nodiscard]] double momentum() const noexcept final { return scalars_.front().value; }
     [[nodiscard]] std::vector<OptimizerSlot> slots() final;
+    [[nodiscard]] std::vector<OptimizerScalar> scalars() const final {
+        return {scalars_.begin(), scalars_.end()};
+    }
+    void set_scalar(std::string_view name, double value) final;
     [[nodiscard]] std::int64_t size() const noexcept final { return size_; }
 
 protected:
     void apply_all(std::span<float> theta, std::span<const float> gradient) final;
     /// Adds a zeroed slot and returns its floats, owned by this object.
     float* add_slot(std::string_view name);
-    [[nodiscard]] const OptimizerOptions& options() const noexcept { return options_; }
-    [[nodiscard]] Updates& updates() noexcept { return *updates_; }
+    /// Adds a number of the state, owned by this object; the first is what set_momentum() sets.
+    double& add_scalar(std::string name, double value);
     /// Kind of weight decay in ranges that have it.
     [[nodiscard]] kernels::Decay decay() const noexcept;
     /// (1 - eta lambda)^f, checked.
@@ -40,6 +47,9 @@ protected:
     /// Applies a piece of a delta.
     virtual void run_delta(const UpdatePiece& piece) = 0;
 
+    OptimizerOptions options_;
+    std::unique_ptr<Updates> updates_;
+
 private:
     /// Checks that an update like this may begin now, and begins it.
     void begin(double fraction, double lr);
@@ -49,27 +59,22 @@ private:
         Buffer buffer;
     };
 
-    OptimizerOptions options_;
     std::int64_t size_;
     Device& device_;
     Stream& stream_;
-    std::unique_ptr<Updates> updates_;
     std::vector<Slot> slots_;
+    std::deque<OptimizerScalar> scalars_;
     bool delta_ = false;                 // the running update is by a delta
     std::atomic<std::int64_t> rest_{0};  // floats of the running update not yet applied
 };
 
-[[nodiscard]] std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options,
-                                                  std::int64_t size, Device& device, Stream& stream,
-                                                  std::unique_ptr<Updates> updates);
-[[nodiscard]] std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options,
-                                                    std::int64_t size, Device& device,
-                                                    Stream& stream,
-                                                    std::unique_ptr<Updates> updates);
+/// The optimizer of the options' kind. @param size  floats in its range
+[[nodiscard]] std::unique_ptr<Optimizer> make_range_optimizer(const OptimizerOptions& options,
+                                                              std::int64_t size, Device& device,
+                                                              Stream& stream,
+                                                              std::unique_ptr<Updates> updates);
 
 /// Errors: UsageError unless 0 <= value < 1.
 void check_decay_rate(std::string_view name, double value);
-
-[[noreturn]] void fail_unknown_scalar(std::string_view name);
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "cohort/core/interface.hpp"
 #include "cohort/tensor/device.hpp"
 #include "cohort/tensor/flat_layout.hpp"
 #include "optim/kernels.hpp"
@@ -22,13 +23,8 @@ struct UpdatePiece {
 /// Runs the rules over a piece on a device. The layout tells which floats belong to tensors, and
 /// which of those have weight decay; padding is never touched. Slots are given by the first float
 /// of the range. Pieces may come from several threads at once.
-class Updates {
+class Updates : public Interface {
 public:
-    Updates() = default;
-    Updates(const Updates&) = delete;
-    Updates& operator=(const Updates&) = delete;
-    virtual ~Updates() = default;
-
     /// @param decay  of floats that have it
     virtual void sgd(const kernels::SgdFactors& factors, kernels::Decay decay,
                      const UpdatePiece& piece, float* u) = 0;
@@ -57,5 +53,10 @@ struct UpdateRun {
 [[nodiscard]] std::unique_ptr<Updates> make_cpu_updates(const FlatLayout& layout,
                                                         std::int64_t begin, std::int64_t end,
                                                         Device& device);
+
+/// On a GPU: a piece is one launch. A build without CUDA refuses.
+[[nodiscard]] std::unique_ptr<Updates> make_cuda_updates(const FlatLayout& layout,
+                                                         std::int64_t begin, std::int64_t end,
+                                                         Device& device, Stream& stream);
 
 }  // namespace cohort

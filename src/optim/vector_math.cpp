@@ -3,68 +3,36 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <numeric>
 
 #include "cohort/core/error.hpp"
 #include "core/system/simd.hpp"
 
 namespace cohort {
+namespace {
+
+/// Sum of products of n floats in 16 running sums, element i in sum i mod 16, added up at the end.
+[[gnu::always_inline]] inline double sum_of_products(const float* a, const float* b,
+                                                     std::size_t n) {
+    constexpr std::size_t kLanes = 16;
+    double sums[kLanes] = {};
+    const std::size_t even = n / kLanes * kLanes;
+    for (std::size_t i = 0; i < even; i += kLanes) {
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+            sums[lane] += static_cast<double>(a[i + lane]) * static_cast<double>(b[i + lane]);
+        }
+    }
+    for (std::size_t i = even; i < n; ++i) {
+        sums[i - even] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    }
+    return std::accumulate(sums, sums + kLanes, 0.0);
+}
+
+}  // namespace
+
 namespace detail {
-
-/// Largest exponent field among n floats, as bits.
-COHORT_SIMD_CLONES std::uint32_t largest_exponent(const float* values, std::size_t n) {
-    constexpr std::uint32_t kExponent = 0x7f800000U;
-    std::uint32_t largest = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-        largest = std::max(largest, std::bit_cast<std::uint32_t>(values[i]) & kExponent);
-    }
-    return largest;
-}
-
-/// Adds squares of n floats, a multiple of 16, to 16 running sums; element i to sum i mod 16.
-COHORT_SIMD_CLONES void add_squares(const float* __restrict values, std::size_t n,
-                                    double* __restrict sums) {
-    double local[16];
-    std::copy_n(sums, 16, local);
-    for (std::size_t i = 0; i < n; i += 16) {
-        for (std::size_t lane = 0; lane < 16; ++lane) {
-            const double x = values[i + lane];
-            local[lane] += x * x;
-        }
-    }
-    std::copy_n(local, 16, sums);
-}
-
-/// As add_squares, for products of two vectors.
-COHORT_SIMD_CLONES void add_products(const float* __restrict a, const float* __restrict b,
-                                     std::size_t n, double* __restrict sums) {
-    double local[16];
-    std::copy_n(sums, 16, local);
-    for (std::size_t i = 0; i < n; i += 16) {
-        for (std::size_t lane = 0; lane < 16; ++lane) {
-            local[lane] += static_cast<double>(a[i + lane]) * static_cast<double>(b[i + lane]);
-        }
-    }
-    std::copy_n(local, 16, sums);
-}
-
-COHORT_SIMD_CLONES void scale_floats(float* to, const float* from, std::size_t n,
-                                     float factor) noexcept {
-    for (std::size_t i = 0; i < n; ++i) {
-        to[i] = factor * from[i];
-    }
-}
-
-COHORT_SIMD_CLONES void add_scaled_floats(float* __restrict to, const float* __restrict from,
-                                          std::size_t n, float factor) noexcept {
-    for (std::size_t i = 0; i < n; ++i) {
-        to[i] += factor * from[i];
-    }
-}
 
 COHORT_SIMD_CLONES void subtract_scaled(const float* theta, const float* u, float factor,
                                         float* out, std::size_t n) {
@@ -75,54 +43,36 @@ COHORT_SIMD_CLONES void subtract_scaled(const float* theta, const float* u, floa
 
 }  // namespace detail
 
-bool is_finite(std::span<const float> values) noexcept {
-    constexpr std::size_t kBlock = 16384;  // one look at the result per 64 KiB
-    constexpr std::uint32_t kNotFinite = 0x7f800000U;
-    for (std::size_t at = 0; at < values.size(); at += kBlock) {
-        const std::size_t n = std::min(kBlock, values.size() - at);
-        if (detail::largest_exponent(values.data() + at, n) == kNotFinite) {
-            return false;
-        }
-    }
-    return true;
+COHORT_SIMD_CLONES double sum_of_squares(std::span<const float> values) noexcept {
+    return sum_of_products(values.data(), values.data(), values.size());
 }
 
-double sum_of_squares(std::span<const float> values) noexcept {
-    double sums[16] = {};
-    const std::size_t even = values.size() / 16 * 16;
-    detail::add_squares(values.data(), even, sums);
-    for (std::size_t i = even; i < values.size(); ++i) {
-        const double x = values[i];
-        sums[i - even] += x * x;
-    }
-    double total = 0;
-    for (const double sum : sums) {
-        total += sum;
-    }
-    return total;
-}
-
-double dot(std::span<const float> a, std::span<const float> b) noexcept {
-    double sums[16] = {};
-    const std::size_t size = std::min(a.size(), b.size());
-    const std::size_t even = size / 16 * 16;
-    detail::add_products(a.data(), b.data(), even, sums);
-    for (std::size_t i = even; i < size; ++i) {
-        sums[i - even] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-    }
-    return std::accumulate(sums, sums + 16, 0.0);
+COHORT_SIMD_CLONES double dot(std::span<const float> a, std::span<const float> b) noexcept {
+    return sum_of_products(a.data(), b.data(), std::min(a.size(), b.size()));
 }
 
 double norm(std::span<const float> values) noexcept {
     return std::sqrt(sum_of_squares(values));
 }
 
-void scale_into(std::span<float> to, std::span<const float> from, float factor) noexcept {
-    detail::scale_floats(to.data(), from.data(), from.size(), factor);
+COHORT_SIMD_CLONES void scale_into(std::span<float> to, std::span<const float> from,
+                                   float factor) noexcept {
+    float* target = to.data();
+    const float* source = from.data();
+    const std::size_t n = from.size();
+    for (std::size_t i = 0; i < n; ++i) {
+        target[i] = factor * source[i];
+    }
 }
 
-void add_scaled(std::span<float> to, std::span<const float> from, float factor) noexcept {
-    detail::add_scaled_floats(to.data(), from.data(), from.size(), factor);
+COHORT_SIMD_CLONES void add_scaled(std::span<float> to, std::span<const float> from,
+                                   float factor) noexcept {
+    float* __restrict target = to.data();
+    const float* __restrict source = from.data();
+    const std::size_t n = from.size();
+    for (std::size_t i = 0; i < n; ++i) {
+        target[i] += factor * source[i];
+    }
 }
 
 double look_ahead_factor(double lr, double momentum, double lag) {

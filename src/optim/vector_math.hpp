@@ -4,10 +4,8 @@
 
 namespace cohort {
 
-/// True when no element is infinite or NaN. Host memory.
-[[nodiscard]] bool is_finite(std::span<const float> values) noexcept;
-
-/// Sum of squares, accumulated in double in a fixed order (the same bits on every CPU).
+/// Sum of squares of host memory, accumulated in double in a fixed order (the same bits on every
+/// CPU).
 [[nodiscard]] double sum_of_squares(std::span<const float> values) noexcept;
 
 /// Sum of products, the same way. Equal sizes.

@@ -16,28 +16,40 @@ void EffectInterpreter::push(const SessionPush& push) {
     carry_out(session_.engine().push(push.ticket));
 }
 
+void EffectInterpreter::watch(const Effect& effect, bool held) const {
+    if (watch_) {
+        watch_(effect, held);
+    }
+}
+
 void EffectInterpreter::carry_out(const std::vector<Effect>& effects) {
     for (std::size_t i = 0; i < effects.size(); ++i) {
-        handler_.observe(effects[i]);
-        if (const auto* stopped = std::get_if<Interrupt>(&effects[i])) {
-            carry_out(*stopped, lease_given_up(effects, i));
-        } else if (const auto* fire = std::get_if<Fire>(&effects[i])) {
-            carry_out(*fire);
-        } else if (const auto* release = std::get_if<ReleaseOne>(&effects[i])) {
+        const Effect& effect = effects[i];
+        handler_.observe(effect);
+        if (const auto* stopped = std::get_if<Interrupt>(&effect)) {
+            interrupt(effect, *stopped, lease_given_up(effects, i));
+        } else if (const auto* fire = std::get_if<Fire>(&effect)) {
+            update(effect, *fire);
+        } else if (const auto* release = std::get_if<ReleaseOne>(&effect)) {
+            watch(effect);
             handler_.release(*release);
-        } else if (const auto* refusal = std::get_if<Refuse>(&effects[i])) {
-            carry_out(*refusal);
+        } else if (const auto* refusal = std::get_if<Refuse>(&effect)) {
+            refuse(effect, *refusal);
         } else {
-            carry_out(std::get<ReturnLease>(effects[i]));
+            const auto& lease = std::get<ReturnLease>(effect);
+            watch(effect);
+            handler_.returned(lease);
+            session_.leases().open().returned(lease.lease, lease.reason);
         }
     }
 }
 
-void EffectInterpreter::carry_out(const Fire& fire) {
-    const UpdateOrder update = order_of(fire);
-    handler_.apply(update, fire);
+void EffectInterpreter::update(const Effect& effect, const Fire& fire) {
+    const UpdateOrder order = order_of(fire);
+    watch(effect);
+    handler_.apply(order, fire);
     session_.updated(fire);
-    handler_.applied(update, fire);
+    handler_.applied(order, fire);
 }
 
 std::vector<double> EffectInterpreter::coefficients(const Fire& fire) const {
@@ -93,7 +105,7 @@ UpdateOrder EffectInterpreter::order_of(const Fire& fire) {
     return update;
 }
 
-void EffectInterpreter::carry_out(const Refuse& refusal) {
+void EffectInterpreter::refuse(const Effect& effect, const Refuse& refusal) {
     const auto held = held_.extract(refusal.push);
     check_invariant(!held.empty(), "a refused push was held");
     const SessionPush& push = held.mapped();
@@ -108,13 +120,15 @@ void EffectInterpreter::carry_out(const Refuse& refusal) {
                           .returned = refusal.reason});
     }
     handler_.refuse(refusal, push, out);
+    watch(effect, out);
     if (out && refusal.reason == ReturnReason::kNonFinite) {
         session_.dropped();
         handler_.dropped(push);
     }
 }
 
-void EffectInterpreter::carry_out(const Interrupt& interrupt, const ReturnLease* lease) {
+void EffectInterpreter::interrupt(const Effect& effect, const Interrupt& interrupt,
+                                  const ReturnLease* lease) {
     if (lease != nullptr) {
         session_.settled({.worker = interrupt.worker,
                           .samples = lease->samples,
@@ -122,12 +136,8 @@ void EffectInterpreter::carry_out(const Interrupt& interrupt, const ReturnLease*
                           .weight = 0,
                           .returned = ReturnReason::kInterrupted});
     }
+    watch(effect);
     handler_.interrupt(interrupt, lease);
-}
-
-void EffectInterpreter::carry_out(const ReturnLease& lease) {
-    handler_.returned(lease);
-    session_.leases().open().returned(lease.lease, lease.reason);
 }
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "cohort/sched/plan.hpp"
@@ -16,10 +17,7 @@ struct WorkOrder {
                                       ///< own worker included; empty: nobody. Workers in the
                                       ///< session, their world ranks in messages
     std::uint64_t generation = 0;  ///< of the group: its members share an exchange per generation
-    template <class Io>
-    void fields(Io& io) {
-        io(work, steps, lr, group, generation);
-    }
+    auto fields() { return std::tie(work, steps, lr, group, generation); }
 };
 
 /// A lease as a slice of an epoch's order; the worker knows the order.
@@ -32,9 +30,8 @@ struct LeaseOrder {
     bool validation = false;  ///< its gradient is a reference for others and is not applied
     bool staged = false;      ///< its payload stays in the memory of the node
     bool halves = false;      ///< its gradient is computed as two halves, see GradientStatistics
-    template <class Io>
-    void fields(Io& io) {
-        io(lease, epoch, position, count, work, validation, staged, halves);
+    auto fields() {
+        return std::tie(lease, epoch, position, count, work, validation, staged, halves);
     }
 };
 

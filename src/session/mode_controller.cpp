@@ -1,9 +1,9 @@
 #include "session/mode_controller.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
@@ -36,11 +36,10 @@ RunMoment moment_of(const Telemetry& telemetry) {
 
 ModeController::ModeController(const ModeChoice& choice, ModeSetting setting, std::int64_t samples)
     : setting_(std::move(setting)),
-      deterministic_(choice.deterministic),
-      schedule_(choice.modes),
-      entry_(entry_at(schedule_, samples)),
-      mode_(schedule_.at(entry_).mode) {
-    setting_.samples_before = schedule_[entry_].samples;
+      choice_(choice),
+      entry_(entry_at(choice_.modes, samples)),
+      mode_(choice_.modes.at(entry_).mode) {
+    setting_.samples_before = choice_.modes[entry_].samples;
     policy_ = policy_of(mode_);
 }
 
@@ -69,7 +68,7 @@ SyncPlan ModeController::start() {
 void ModeController::request(const std::string& text) {
     Mode mode = parse_mode(text, setting_);
     const SyncPlan plan = make_policy(mode, setting_)->start().plan.value();
-    if (deterministic_ && !is_synchronous(plan)) {
+    if (choice_.deterministic && !is_synchronous(plan)) {
         fail<UsageError>({.where = "--deterministic",
                           .what = "the run could not be repeated",
                           .expected = "a mode in which every update waits for all workers",
@@ -85,7 +84,7 @@ void ModeController::refresh(const Telemetry& telemetry) {
     setting_.samples_before = telemetry.samples_applied;
     for (std::size_t i = 0; i < telemetry.workers.size(); ++i) {
         setting_.live[i] = telemetry.workers[i].live;
-        setting_.own_seconds[i] = deterministic_ ? 0 : telemetry.workers[i].own_seconds;
+        setting_.own_seconds[i] = choice_.deterministic ? 0 : telemetry.workers[i].own_s;
     }
 }
 
@@ -108,11 +107,11 @@ std::optional<Decision> ModeController::take_charge(const Mode& mode, const std:
 
 std::optional<Decision> ModeController::next(const Telemetry& telemetry) {
     std::optional<Decision> decision;
-    const std::size_t entry = entry_at(schedule_, telemetry.samples_applied);
+    const std::size_t entry = entry_at(choice_.modes, telemetry.samples_applied);
     if (entry > entry_) {
         entry_ = entry;
         requested_.reset();
-        decision = take_charge(schedule_[entry].mode, "schedule");
+        decision = take_charge(choice_.modes[entry].mode, "schedule");
     }
     if (requested_) {
         decision = take_charge(*std::exchange(requested_, std::nullopt), "request");
@@ -121,26 +120,22 @@ std::optional<Decision> ModeController::next(const Telemetry& telemetry) {
 }
 
 bool ModeController::looks(const RunCounts& counts) const {
-    return requested_ || entry_at(schedule_, counts.samples_applied) > entry_ ||
+    return requested_ || entry_at(choice_.modes, counts.samples_applied) > entry_ ||
            policy_->looks(counts);
 }
 
 /// Times differ from run to run: a deterministic one does not know them.
 std::optional<double> ModeController::wake_at(const ActiveIterations& running) const {
-    return deterministic_ ? std::nullopt : policy_->wake_at(running);
-}
-
-bool ModeController::wants_load() const {
-    return !deterministic_ && policy_->wants_load();
+    return choice_.deterministic ? std::nullopt : policy_->wake_at(running);
 }
 
 std::optional<PlanChange> ModeController::ask(const Telemetry& telemetry) {
     refresh(telemetry);
     Telemetry known = telemetry;
-    if (deterministic_) {
+    if (choice_.deterministic) {
         known.load = nullptr;
-        for (WorkerTelemetry& worker : known.workers) {
-            worker = {.live = worker.live, .pushes = worker.pushes, .samples = worker.samples};
+        for (WorkerReport& worker : known.workers) {
+            worker = {.live = worker.live, .samples = worker.samples, .pushes = worker.pushes};
         }
     }
     std::optional<Decision> decision = next(known);
@@ -155,7 +150,7 @@ std::optional<PlanChange> ModeController::ask(const Telemetry& telemetry) {
     if (decision->plan) {
         plan = std::move(*decision->plan);
     }
-    if (deterministic_ && !is_synchronous(plan)) {
+    if (choice_.deterministic && !is_synchronous(plan)) {
         fail<UsageError>({.where = "--deterministic",
                           .what = fmt::format("mode {} goes over to {}", mode_.text, plan.name),
                           .expected = "a mode in which every update waits for all workers"});
@@ -227,8 +222,35 @@ void ModeController::end(const RunMoment& now) {
     decisions_.closed(now);
 }
 
-std::vector<SwitchReport> ModeController::take_reports() {
-    return std::exchange(closed_, {});
+void DecisionLog::made(DecisionRecord record, const RunMoment& now, std::string from,
+                       std::string to) {
+    closed(now);
+    record.seconds = now.seconds;
+    record.samples = now.samples;
+    record.from = std::move(from);
+    record.to = std::move(to);
+    loss_ = now.loss;
+    open_ = std::move(record);
+}
+
+void DecisionLog::took(double seconds) {
+    if (open_) {
+        open_->decide_s = seconds;
+    }
+}
+
+void DecisionLog::closed(const RunMoment& now) {
+    if (!open_) {
+        return;
+    }
+    open_->held_s = now.seconds - open_->seconds;
+    if (open_->held_s > 0) {
+        const auto samples = static_cast<double>(now.samples - open_->samples);
+        open_->measured_samples_s = samples / open_->held_s;
+        const bool known = now.loss > 0 && loss_ > 0;
+        open_->measured_loss_fall_s = known ? (loss_ - now.loss) / open_->held_s : 0;
+    }
+    complete_.push_back(*std::exchange(open_, std::nullopt));
 }
 
 }  // namespace cohort

@@ -4,14 +4,40 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "cohort/sched/chooser.hpp"
 #include "cohort/sched/mode_options.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/reports.hpp"
-#include "session/decision_log.hpp"
 
 namespace cohort {
+
+/// Where a run stands when a decision is made, or judged.
+struct RunMoment {
+    double seconds = 0;  ///< of training
+    std::int64_t samples = 0;
+    double loss = 0;  ///< of training, nats, smoothed; 0: not known
+};
+
+/// Decisions of a run: each is complete once the next one, or the end, tells what came of it. Pure.
+class DecisionLog {
+public:
+    /// A decision. @param from, to  what was and what will be in force
+    void made(DecisionRecord record, const RunMoment& now, std::string from, std::string to);
+    /// How long it took, of the newest.
+    void took(double seconds);
+    /// What follows is no longer its outcome: another one decides, or the run ends.
+    void closed(const RunMoment& now);
+    /// Complete ones since the last call.
+    [[nodiscard]] std::vector<DecisionRecord> take() { return std::exchange(complete_, {}); }
+
+private:
+    std::optional<DecisionRecord> open_;
+    double loss_ = 0;  ///< then
+    std::vector<DecisionRecord> complete_;
+};
 
 /// What is to be installed next.
 struct PlanChange {
@@ -40,7 +66,9 @@ public:
     /// one. Cost: grows with the workers.
     [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const;
     /// Whether ask() looks at forecasts.
-    [[nodiscard]] bool wants_load() const;
+    [[nodiscard]] bool wants_load() const {
+        return !choice_.deterministic && policy_->wants_load();
+    }
     /// What to install now, if anything. To be called after every update that looks() at something,
     /// at wake_at(), and whenever workers were lost or have joined.
     /// Errors: UsageError in a deterministic run for a plan that is not.
@@ -57,7 +85,7 @@ public:
     /// The run ends: nothing more comes.
     void end(const RunMoment& now);
     /// Changes that are complete, or have been overtaken, since the last call.
-    [[nodiscard]] std::vector<SwitchReport> take_reports();
+    [[nodiscard]] std::vector<SwitchReport> take_reports() { return std::exchange(closed_, {}); }
     /// Decisions of choosers whose outcome is known since the last call.
     [[nodiscard]] std::vector<DecisionRecord> take_decisions() { return decisions_.take(); }
     /// What plans achieved, measured since the last call.
@@ -67,10 +95,9 @@ public:
     [[nodiscard]] const std::string& mode() const noexcept { return mode_.text; }
     /// What is in force: "static:4", or "lb-bsp (ssgd)" when the plan has a name of its own.
     [[nodiscard]] const std::string& in_force() const noexcept { return label_; }
-    [[nodiscard]] bool synchronous() const { return is_synchronous(plan_); }
     /// Whether the mode in charge wants gradients to be measured; never in a deterministic run.
     [[nodiscard]] bool wants_gradients() const {
-        return !deterministic_ && policy_->wants_gradients();
+        return !choice_.deterministic && policy_->wants_gradients();
     }
 
 private:
@@ -87,8 +114,7 @@ private:
     void close();
 
     ModeSetting setting_;
-    bool deterministic_;
-    std::vector<ScheduledMode> schedule_;
+    ModeChoice choice_;
     std::size_t entry_ = 0;  ///< of the schedule that counts
     Mode mode_;
     std::unique_ptr<ModePolicy> policy_;

@@ -11,10 +11,9 @@ ServerScheduler::ServerScheduler(TrainingSession& session, EffectHandler& handle
                                  ServerOrders& orders, Dealing dealing, std::uint64_t seed,
                                  std::int64_t epoch_samples)
     : session_(session),
-      handler_(handler),
       orders_(orders),
       ahead_(dealing == Dealing::kAhead),
-      effects_(session, *this),
+      effects_(session, handler, [this](const Effect& effect, bool held) { follow(effect, held); }),
       planner_(session, [&orders](int worker) { return orders.stages(worker); }),
       validation_(seed, epoch_samples, session.options().batch),
       workers_(session),
@@ -132,42 +131,26 @@ bool ServerScheduler::quiet() const {
     return true;
 }
 
-// ------------------------------------------------------------------------- effects of the engine
-
-void ServerScheduler::apply(const UpdateOrder& update, const Fire& fire) {
-    for (const Fire::Release& one : fire.releases) {
-        release(one.worker);
+/// What an effect means for leases and those who wait for some.
+void ServerScheduler::follow(const Effect& effect, bool held) {
+    if (const auto* fire = std::get_if<Fire>(&effect)) {
+        for (const Fire::Release& one : fire->releases) {
+            release(one.worker);
+        }
+        validation_.decided();
+    } else if (const auto* one = std::get_if<ReleaseOne>(&effect)) {
+        release(one->worker);
+    } else if (const auto* interrupt = std::get_if<Interrupt>(&effect)) {
+        release(interrupt->worker);
+    } else if (const auto* lease = std::get_if<ReturnLease>(&effect)) {
+        workers_.returns(lease->worker, lease->lease);
+    } else {
+        validation_.decided();
+        if (held && session_.engine().plan().group > 1) {
+            begin_fence();  // the worker is released before the others of its group
+            take_back(std::get<Refuse>(effect).push.worker, ReturnReason::kVoidRound, true);
+        }
     }
-    validation_.decided();
-    handler_.apply(update, fire);
-}
-
-void ServerScheduler::applied(const UpdateOrder& update, const Fire& fire) {
-    handler_.applied(update, fire);
-}
-
-void ServerScheduler::release(const ReleaseOne& one) {
-    release(one.worker);
-    handler_.release(one);
-}
-
-void ServerScheduler::interrupt(const Interrupt& interrupt, const ReturnLease* lease) {
-    release(interrupt.worker);
-    handler_.interrupt(interrupt, lease);
-}
-
-void ServerScheduler::refuse(const Refuse& refusal, const SessionPush& push, bool held) {
-    validation_.decided();
-    handler_.refuse(refusal, push, held);
-    if (held && session_.engine().plan().group > 1) {
-        begin_fence();  // it is released before the others of its group
-        take_back(push.ticket.id.worker, ReturnReason::kVoidRound, true);
-    }
-}
-
-void ServerScheduler::returned(const ReturnLease& lease) {
-    workers_.returns(lease.worker, lease.lease);
-    handler_.returned(lease);
 }
 
 // ----------------------------------------------------------------------------------------- leases

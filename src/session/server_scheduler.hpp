@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "session/effect_interpreter.hpp"
+#include "session/lease_dispatcher.hpp"
 #include "session/training_session.hpp"
-#include "session/validation_sampler.hpp"
 #include "session/work_planner.hpp"
-#include "session/worker_queue.hpp"
 
 namespace cohort {
 
@@ -47,7 +46,7 @@ public:
 /// Workers of a group wait for each other at every step, so the members of a group have the same
 /// leases in the same order, and begin the same ones. Whatever would part them is a fence: leases
 /// that nobody has begun return, those begun are completed, then all get new ones at once. Pure.
-class ServerScheduler final : private EffectHandler {
+class ServerScheduler {
 public:
     /// When workers receive leases. Real ones hold some, so that batches are loaded before they are
     /// used; virtual ones receive one when they are released, of the size that it would have had.
@@ -79,20 +78,10 @@ public:
     [[nodiscard]] bool live(int worker) const { return planner_.live().at(at(worker)); }
     /// Workers of a group wait for each other: all finish a round that one of them may have begun.
     [[nodiscard]] bool quiet() const;
-    [[nodiscard]] const WorkPlanner& planner() const noexcept { return planner_; }
     [[nodiscard]] EffectInterpreter& effects() noexcept { return effects_; }
 
 private:
-    // EffectHandler: what follows for leases; the rest is the handler's.
-    void observe(const Effect& effect) override { handler_.observe(effect); }
-    void apply(const UpdateOrder& update, const Fire& fire) override;
-    void applied(const UpdateOrder& update, const Fire& fire) override;
-    void release(const ReleaseOne& release) override;
-    void interrupt(const Interrupt& interrupt, const ReturnLease* lease) override;
-    void refuse(const Refuse& refusal, const SessionPush& push, bool held) override;
-    void dropped(const SessionPush& push) override { handler_.dropped(push); }
-    void returned(const ReturnLease& lease) override;
-
+    void follow(const Effect& effect, bool held);
     template <class Event>
     void run(const Event& event);
     void deal_leases();
@@ -111,7 +100,6 @@ private:
     [[nodiscard]] static std::size_t at(int worker) { return static_cast<std::size_t>(worker); }
 
     TrainingSession& session_;
-    EffectHandler& handler_;
     ServerOrders& orders_;
     bool ahead_;
     EffectInterpreter effects_;

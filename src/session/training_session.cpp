@@ -33,10 +33,6 @@ TrainingSession::TrainingSession(SessionOptions options, ModeController modes, L
     }
 }
 
-double TrainingSession::learning_rate(double scale) const {
-    return scale * options_.learning_rate(counts_.samples_applied);
-}
-
 void TrainingSession::iteration_begun(int worker, std::int64_t samples) {
     if (load_) {
         load_->begun(worker, options_.now().training_s, samples);
@@ -50,10 +46,9 @@ void TrainingSession::iteration_abandoned(int worker) {
 }
 
 void TrainingSession::iteration_timed(IterationRecord& record, double own_s) {
-    const SessionTime now = options_.now();
-    record.arrived_s = now.training_s;
+    record.arrived_s = options_.now().training_s;
     record.lag = engine_.lag_of(record.version);
-    workers_.timed(record.worker, record.samples, own_s, now.clock_s);
+    workers_.timed(record.worker, record.samples, own_s);
     if (load_) {
         load_->timed(record);
     }
@@ -63,10 +58,6 @@ GradientStatsPolicy TrainingSession::gradient_policy() const {
     return {.every_update =
                 engine_.plan().lr_unit == SyncPlan::LrUnit::kAdaScale && options_.noise_scale == 0,
             .now_and_then = options_.measure_gradients || modes_.wants_gradients()};
-}
-
-GradientQuestion TrainingSession::ask(const Fire& fire) {
-    return gradients_.ask(fire, engine_.plan(), gradient_policy());
 }
 
 void TrainingSession::answered(std::int64_t version, const GradientAnswer& answer) {
@@ -151,7 +142,7 @@ std::optional<PlanChange> TrainingSession::consult() {
                        .samples_applied = counts_.samples_applied,
                        .budget_samples = options_.budget_samples,
                        .updates = counts_.updates,
-                       .workers = workers_.telemetry(now.clock_s),
+                       .workers = workers_.reports(),
                        .load = load_ ? &load_->view() : nullptr});
 }
 
@@ -181,18 +172,12 @@ void TrainingSession::worker_joined(int worker) {
 
 void TrainingSession::check_accounts() const {
     const EngineAccounts mine = engine_.accounts();
-    const SampleAccounts other = leases_.open().part_accounts();
-    const std::array<std::pair<ReturnReason, std::int64_t>, kReturnReasons> reasons{
-        {{ReturnReason::kDropped, other.returned_dropped},
-         {ReturnReason::kNonFinite, other.returned_non_finite},
-         {ReturnReason::kInterrupted, other.returned_interrupted},
-         {ReturnReason::kLost, other.returned_lost},
-         {ReturnReason::kVoidRound, other.returned_void_round},
-         {ReturnReason::kStop, other.returned_stop}}};
+    SampleAccounts other = leases_.open().part_accounts();
     bool same = mine.leased == other.leased && mine.applied == other.applied &&
                 mine.outstanding == other.outstanding;
-    for (const auto& [reason, samples] : reasons) {
-        same = same && mine.returned_for(reason) == samples;
+    for (std::size_t i = 0; i < kReturnReasons; ++i) {
+        const auto reason = static_cast<ReturnReason>(i);
+        same = same && mine.returned_for(reason) == returned_for(other, reason);
     }
     check_invariant(same, "the accounts of engine and leases agree");
 }

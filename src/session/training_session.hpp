@@ -14,7 +14,6 @@
 #include "session/lease_dispatcher.hpp"
 #include "session/load_monitor.hpp"
 #include "session/mode_controller.hpp"
-#include "session/worker_stats.hpp"
 
 namespace cohort {
 
@@ -27,9 +26,6 @@ struct SessionTime {
 /// Is told what becomes of a session's pushes, plans and measurements. The defaults do nothing.
 class SessionObserver {
 public:
-    SessionObserver() = default;
-    SessionObserver(const SessionObserver&) = default;
-    SessionObserver& operator=(const SessionObserver&) = default;
     virtual ~SessionObserver() = default;
     virtual void settled(const PushOutcome& /*outcome*/) {}
     virtual void installed(const SyncPlan& /*plan*/) {}
@@ -77,15 +73,11 @@ public:
     [[nodiscard]] UpdateEngine& engine() noexcept { return engine_; }
     [[nodiscard]] const UpdateEngine& engine() const noexcept { return engine_; }
     [[nodiscard]] LeaseDispatcher& leases() noexcept { return leases_; }
-    [[nodiscard]] const LeaseDispatcher& leases() const noexcept { return leases_; }
     [[nodiscard]] ModeController& modes() noexcept { return modes_; }
-    [[nodiscard]] const ModeController& modes() const noexcept { return modes_; }
     [[nodiscard]] GradientStatistics& gradients() noexcept { return gradients_; }
     [[nodiscard]] WorkerStats& workers() noexcept { return workers_; }
-    [[nodiscard]] const WorkerStats& workers() const noexcept { return workers_; }
     /// Null: no times are looked at, see SessionOptions::monitor_load.
     [[nodiscard]] LoadMonitor* load() noexcept { return load_.get(); }
-    [[nodiscard]] const LoadMonitor* load() const noexcept { return load_.get(); }
     [[nodiscard]] const SessionCounts& counts() const noexcept { return counts_; }
     [[nodiscard]] const SessionOptions& options() const noexcept { return options_; }
 
@@ -95,7 +87,9 @@ public:
     }
     void stop() noexcept { stop_ = true; }
     /// For the next update. @param scale  SyncPlan::lr_scale
-    [[nodiscard]] double learning_rate(double scale) const;
+    [[nodiscard]] double learning_rate(double scale) const {
+        return scale * options_.learning_rate(counts_.samples_applied);
+    }
 
     // Iterations.
     /// A worker that has parameters and a lease begins an iteration, in place of the one it was at.
@@ -103,14 +97,16 @@ public:
     /// It has given up what it did.
     void iteration_abandoned(int worker);
     /// An iteration is over. Fills in when the record arrived, and its lag.
-    /// @param own_s  the worker's own time for it (WorkerTelemetry)
+    /// @param own_s  the worker's own time for it (WorkerReport)
     void iteration_timed(IterationRecord& record, double own_s);
 
     // Gradients.
     /// Who wants to know what gradients tell.
     [[nodiscard]] GradientStatsPolicy gradient_policy() const;
     /// What to ask about an update's gradient. To be called for every update.
-    [[nodiscard]] GradientQuestion ask(const Fire& fire);
+    [[nodiscard]] GradientQuestion ask(const Fire& fire) {
+        return gradients_.ask(fire, engine_.plan(), gradient_policy());
+    }
     /// The answer to that question.
     void answered(std::int64_t version, const GradientAnswer& answer);
     /// A lease was computed as two halves. @param squares, norm  see GradientStatistics

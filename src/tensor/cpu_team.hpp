@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "cohort/core/thread_team.hpp"
 #include "cohort/tensor/device.hpp"
 
@@ -10,5 +13,9 @@ namespace cohort {
 
 /// Size of one core's second-level cache; 1 MiB when the machine does not say.
 [[nodiscard]] std::size_t cpu_l2_bytes();
+
+/// Checks that the host has this much memory: Linux grants more memory than exists and kills
+/// processes that use it. Errors: OutOfMemory with the requested and the available bytes.
+void check_host_memory(std::uint64_t bytes, std::string_view where, std::string_view hint);
 
 }  // namespace cohort

@@ -8,7 +8,8 @@
 #include "cohort/tensor/device.hpp"
 
 /// Functions of the CUDA device for the CUDA parts of other modules, without CUDA's own headers. In
-/// a build without the toolkit every function here throws DeviceError.
+/// a build without the toolkit those that take a device or stream throw DeviceError, the others do
+/// not exist.
 namespace cohort::cuda {
 
 /// The stream's cudaStream_t. Errors: DeviceError for a stream of another device.
@@ -19,11 +20,7 @@ struct GpuFacts {
     int index = 0;     ///< among the visible ones
     std::string name;  ///< "NVIDIA H200"
     std::string bus;   ///< PCI address: two devices are the same GPU when host and bus are
-    int major = 0;     ///< compute capability
-    int minor = 0;
     int multiprocessors = 0;
-    std::size_t l2_bytes = 0;
-    int driver = 0;  ///< CUDA version of the driver, 13000 for 13.0
 };
 /// Errors: DeviceError for another kind of device.
 [[nodiscard]] const GpuFacts& gpu_facts(const Device& device);
@@ -31,7 +28,8 @@ struct GpuFacts {
 /// Makes the calling thread use the device's GPU; a thread starts on GPU 0. Calls of the libraries
 /// (cuDNN, cuBLASLt, NCCL) and launches come after it. Errors: DeviceError.
 void use(const Device& device);
-/// As use(device), by GpuFacts::index, for a thread that may outlive the device.
+/// As use(device), by GpuFacts::index, for a thread that may outlive the device. Before anything
+/// that depends on the thread's GPU, else a context is made on GPU 0 as well.
 void use(int gpu);
 
 /// Throws DeviceError unless `result` (a cudaError_t) is cudaSuccess: the error's name and text,

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <string>
+#include <type_traits>
 
 namespace cohort::cuda {
 
@@ -29,6 +31,15 @@ private:
     std::string what_;
     void* handle_ = nullptr;
 };
+
+/// Declares a member of a table that is the library's function `name`, with the header's own
+/// signature. @param library  dnn_library or blas_library; asked when the table is made
+#define COHORT_LIBRARY_FUNCTION(library, member, name) \
+    decltype(&::name) member = reinterpret_cast<decltype(&::name)>(library().symbol(#name))
+
+/// A library's descriptor and the function that destroys it.
+template <class T, class Status>
+using LibraryDescriptor = std::unique_ptr<std::remove_pointer_t<T>, Status (*)(T)>;
 
 /// cuDNN and cuBLASLt, opened at first use; the program is not linked to them. Functions are loaded
 /// into tables of pointers that are declared with the headers' signatures.

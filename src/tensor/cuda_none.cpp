@@ -37,15 +37,6 @@ const GpuFacts& gpu_facts(const Device& /*device*/) {
 void use(const Device& /*device*/) {
     refuse("cuda");
 }
-void use(int /*gpu*/) {
-    refuse("cuda");
-}
-void check(int /*result*/, const char* operation, std::source_location /*where*/) {
-    refuse(operation);
-}
-void check_launch(const char* kernel, std::source_location /*where*/) {
-    refuse(kernel);
-}
 
 }  // namespace cuda
 }  // namespace cohort

@@ -12,7 +12,6 @@
 #include "cohort/tensor/device.hpp"
 #include "core/units.hpp"
 #include "tensor/cpu_team.hpp"
-#include "tensor/host_memory.hpp"
 
 namespace cohort {
 namespace {

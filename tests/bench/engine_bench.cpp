@@ -69,8 +69,8 @@ void run_policy(benchmark::State& state, const std::string& mode) {
         ++telemetry.updates;
         telemetry.samples_applied += 64;
         ++telemetry.workers[worker].pushes;
-        telemetry.workers[worker].own_seconds = 1 + 0.01 * static_cast<double>(worker % 7);
-        telemetry.workers[worker].last_seconds = telemetry.workers[worker].own_seconds;
+        telemetry.workers[worker].own_s = 1 + 0.01 * static_cast<double>(worker % 7);
+        telemetry.workers[worker].last_own_s = telemetry.workers[worker].own_s;
         benchmark::DoNotOptimize(policy->decide(telemetry));
         worker = worker + 1 < workers ? worker + 1 : 0;
     }
@@ -103,9 +103,9 @@ void run_chooser(benchmark::State& state, const std::string& mode) {
                         .samples = setting.batch,
                         .arrived_s = telemetry.seconds,
                         .compute_s = own_s});
-            WorkerTelemetry& known = telemetry.workers[static_cast<std::size_t>(worker)];
+            WorkerReport& known = telemetry.workers[static_cast<std::size_t>(worker)];
             ++known.pushes;
-            known.own_seconds = own_s;
+            known.own_s = own_s;
         }
         telemetry.load = &desk.view();
         state.ResumeTiming();

@@ -37,13 +37,6 @@ void BM_AdamWFraction(benchmark::State& state) {
     run_updates(state, {.kind = OptimizerKind::kAdamW, .weight_decay = 1e-2, .decoupled = true},
                 0.7, 9);
 }
-void BM_IsFinite(benchmark::State& state) {
-    const std::vector<float> values = test::random_floats(state.range(0), 0);
-    for (auto _ : state) {
-        benchmark::DoNotOptimize(is_finite(values));
-    }
-    state.SetBytesProcessed(state.iterations() * state.range(0) * 4);
-}
 void BM_Norm(benchmark::State& state) {
     const std::vector<float> values = test::random_floats(state.range(0), 0);
     for (auto _ : state) {
@@ -56,7 +49,6 @@ BENCHMARK(BM_SgdWhole)->Arg(kResNet20)->Arg(kVgg16);
 BENCHMARK(BM_SgdFraction)->Arg(kResNet20)->Arg(kVgg16);
 BENCHMARK(BM_AdamWWhole)->Arg(kResNet20)->Arg(kVgg16);
 BENCHMARK(BM_AdamWFraction)->Arg(kResNet20)->Arg(kVgg16);
-BENCHMARK(BM_IsFinite)->Arg(kResNet20)->Arg(kVgg16);
 BENCHMARK(BM_Norm)->Arg(kResNet20)->Arg(kVgg16);
 
 }  // namespace

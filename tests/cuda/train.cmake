@@ -1,7 +1,7 @@
 # Tests of the CUDA backend: jobs on GPUs. None of these needs one: they run the same code with the
 # CPU's memory, or with streams that work when they are told.
 cohort_add_unit_tests(train LIBS cohort::train fmt::fmt PROPERTIES TIMEOUT 120 TOPICS
-  run/gpu_place server/gpu_copies server/gpu_server worker/gpu_observer)
+  run/gpu_place server/gpu_server worker/gpu_copies worker/gpu_observer)
 
 # Workers on every backend; of GPUs it is skipped where there is none.
 cohort_add_backend_test(NAME train_gpu_jobs_test SOURCES unit/train/worker/gpu_jobs_test.cpp

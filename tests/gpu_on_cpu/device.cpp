@@ -91,16 +91,7 @@ void free_counted(void* data) noexcept {
 
 class OnCpuDevice final : public Device {
 public:
-    OnCpuDevice() {
-        facts_ = {.index = 0,
-                  .name = "CPU",
-                  .bus = "0",
-                  .major = 9,
-                  .minor = 0,
-                  .multiprocessors = 3,
-                  .l2_bytes = 1 << 20,
-                  .driver = 13000};
-    }
+    OnCpuDevice() { facts_ = {.index = 0, .name = "CPU", .bus = "0", .multiprocessors = 3}; }
     [[nodiscard]] DeviceKind kind() const override { return DeviceKind::kCuda; }
     [[nodiscard]] std::string description() const override { return "cuda:0: CPU"; }
     [[nodiscard]] Buffer allocate(std::size_t bytes) override {

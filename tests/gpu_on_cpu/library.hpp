@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cohort/tensor/element.hpp"
-#include "layers/cuda/kernels/elements.cuh"
+#include "tensor/cuda/elements.cuh"
 
 /// The libraries that stand in for cuDNN and cuBLASLt: what they share.
 namespace cohort::on_cpu {

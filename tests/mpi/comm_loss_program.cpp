@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "comm/allreduce/all_reduce.hpp"
@@ -50,10 +51,7 @@ struct Job {
 struct News {
     std::uint64_t epoch = 0;
     std::vector<int> members;
-    template <class Io>
-    void fields(Io& io) {
-        io(epoch, members);
-    }
+    auto fields() { return std::tie(epoch, members); }
 };
 
 void leave_mark(const Job& job, const std::string& name, const std::string& text) {

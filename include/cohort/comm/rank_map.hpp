@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace cohort {
@@ -20,10 +21,7 @@ struct RankInfo {
     Role role = Role::kWorker;
     std::string device = "cpu";  ///< what its role computes on: "cpu", "cuda:1"
 
-    template <class Io>
-    void fields(Io& io) {
-        io(rank, host, pid, node, node_rank, cores, role, device);
-    }
+    auto fields() { return std::tie(rank, host, pid, node, node_rank, cores, role, device); }
 };
 
 /// The placement of the ranks, the same on every rank. With parameter servers the ranks 0..S-1 are

@@ -89,6 +89,9 @@ void make_own_folder(const std::string& path, FolderRule rule);
 /// As open_in_place(). Errors: FileError with the reason.
 [[nodiscard]] int open_in_place_or_fail(const std::string& path, int flags);
 
+/// Writes all of a text to an open file. Returns 0, or the number of the error.
+[[nodiscard]] int write_all(int file, std::string_view text) noexcept;
+
 /// Errors: FileError when the path is a link or no regular file; a missing file is no error.
 void require_no_link(const std::string& path);
 

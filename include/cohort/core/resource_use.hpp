@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 namespace cohort {
 
 /// Resources that a rank and its host used during an iteration.
@@ -14,10 +16,9 @@ struct ResourceUse {
     double host_tx_bytes_s = 0;
     double device_busy = 0;  ///< load of the GPU, 0..1; 0 also without a GPU, or when not known
 
-    template <class Io>
-    void fields(Io& io) {
-        io(cpu_share, host_busy, host_steal, rx_bytes_s, tx_bytes_s, host_rx_bytes_s,
-           host_tx_bytes_s, device_busy);
+    auto fields() {
+        return std::tie(cpu_share, host_busy, host_steal, rx_bytes_s, tx_bytes_s, host_rx_bytes_s,
+                        host_tx_bytes_s, device_busy);
     }
 };
 

@@ -10,6 +10,8 @@ namespace cohort {
 
 /// Middle value; the mean of the two middle ones for an even count. Errors: UsageError for none.
 [[nodiscard]] double median(std::vector<double> values);
+/// Middle value; the upper one of the two middle ones for an even count. @param values  not empty
+[[nodiscard]] double upper_median(std::vector<double> values);
 
 /// A number and an interval that holds it with 95 % confidence.
 struct Interval {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/interface.hpp"
 #include "cohort/tensor/device.hpp"
 #include "cohort/tensor/element.hpp"
 #include "cohort/tensor/shape.hpp"
@@ -45,13 +46,8 @@ struct StepValues {
 /// copies of the weights in the type and order that kernels read, values that change from step to
 /// step. The CPU has none. Calls from refresh_weights() to unscale() queue work and can be
 /// recorded.
-class KernelSupport {
+class KernelSupport : public Interface {
 public:
-    KernelSupport() = default;
-    KernelSupport(const KernelSupport&) = delete;
-    KernelSupport& operator=(const KernelSupport&) = delete;
-    virtual ~KernelSupport() = default;
-
     /// How kernels want the network's input: NHWC, in the activations' type, channels padded with
     /// zeros to 16 bytes; [F] and [T,F] row-major.
     [[nodiscard]] virtual TensorFormat input_format(const Shape& input) const = 0;
@@ -156,27 +152,24 @@ struct KernelSlice {
 /// the next pass; likewise backward. begin_/end_ run on the calling thread alone. On an
 /// asynchronous device all of these queue work on the context's stream; only LossKernel::finish
 /// waits for it. Pointers are in device memory throughout.
-class Kernel {
+class Kernel : public Interface {
 public:
-    Kernel() = default;
-    Kernel(const Kernel&) = delete;
-    Kernel& operator=(const Kernel&) = delete;
-    virtual ~Kernel() = default;
-
     [[nodiscard]] const KernelTraits& traits() const noexcept { return traits_; }
     /// Flat-buffer addresses; called once before the first run.
     virtual void bind(const KernelBinding& binding) { binding_ = binding; }
     /// Makes everything needed for these slice sizes; may be called again with others.
-    [[nodiscard]] virtual KernelMemory prepare(std::span<const std::int64_t> slice_sizes);
+    [[nodiscard]] virtual KernelMemory prepare(std::span<const std::int64_t> /*slice_sizes*/) {
+        return {};
+    }
 
-    virtual void begin_forward(std::byte* shared);
+    virtual void begin_forward(std::byte* /*shared*/) {}
     virtual void forward(int pass, const KernelSlice& slice) = 0;
-    virtual void end_forward(int pass, std::int64_t batch, std::byte* shared);
+    virtual void end_forward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {}
 
-    virtual void begin_backward(std::byte* shared);
+    virtual void begin_backward(std::byte* /*shared*/) {}
     virtual void backward(int pass, const KernelSlice& slice) = 0;
     /// After the last pass the parameter gradients are assigned.
-    virtual void end_backward(int pass, std::int64_t batch, std::byte* shared);
+    virtual void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {}
 
 protected:
     KernelTraits traits_;  ///< set by the constructor
@@ -211,12 +204,8 @@ struct LossSlice {
 
 /// The loss at the end of a network. begin() and run() only queue work and can be recorded;
 /// finish() waits.
-class LossKernel {
+class LossKernel : public Interface {
 public:
-    LossKernel() = default;
-    LossKernel(const LossKernel&) = delete;
-    LossKernel& operator=(const LossKernel&) = delete;
-    virtual ~LossKernel() = default;
     virtual void begin() = 0;
     virtual void run(const LossSlice& slice) = 0;
     [[nodiscard]] virtual LossSums finish() = 0;

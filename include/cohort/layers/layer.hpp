@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -7,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/core/interface.hpp"
+#include "cohort/core/words.hpp"
 #include "cohort/layers/kernel.hpp"
 #include "cohort/layers/options.hpp"
 #include "cohort/tensor/shape.hpp"
@@ -31,26 +34,28 @@ struct TensorSpec {
 };
 
 /// What a layer computes, independent of device and batch size. Immutable.
-class Layer {
+class Layer : public Interface {
 public:
-    Layer() = default;
-    Layer(const Layer&) = delete;
-    Layer& operator=(const Layer&) = delete;
-    virtual ~Layer() = default;
-
     /// "conv", "batch_norm", ...
     [[nodiscard]] virtual std::string_view kind() const = 0;
     /// Shape of one output sample. Errors: ShapeError.
     [[nodiscard]] virtual Shape infer(std::span<const Shape> inputs) const = 0;
-    [[nodiscard]] virtual std::vector<TensorSpec> parameters(std::span<const Shape> inputs) const;
-    [[nodiscard]] virtual std::vector<TensorSpec> state(std::span<const Shape> inputs) const;
+    [[nodiscard]] virtual std::vector<TensorSpec> parameters(
+        std::span<const Shape> /*inputs*/) const {
+        return {};
+    }
+    [[nodiscard]] virtual std::vector<TensorSpec> state(std::span<const Shape> /*inputs*/) const {
+        return {};
+    }
     /// Floating-point operations of the forward pass of one sample (a multiply-add counts 2).
-    [[nodiscard]] virtual double forward_flops(std::span<const Shape> inputs) const;
+    [[nodiscard]] virtual double forward_flops(std::span<const Shape> /*inputs*/) const {
+        return 0;
+    }
     /// The same computation with `relu` applied to its output, or nullptr when this layer has no
     /// fused form.
-    [[nodiscard]] virtual std::shared_ptr<const Layer> with_relu() const;
+    [[nodiscard]] virtual std::shared_ptr<const Layer> with_relu() const { return nullptr; }
     /// The same computation with a second input added to the output, or nullptr.
-    [[nodiscard]] virtual std::shared_ptr<const Layer> with_add() const;
+    [[nodiscard]] virtual std::shared_ptr<const Layer> with_add() const { return nullptr; }
 
     /// Makes the layer's kernel for a device. Errors: DeviceError when the device has none.
     [[nodiscard]] virtual std::unique_ptr<Kernel> compile(const KernelContext& context) const = 0;
@@ -62,8 +67,14 @@ public:
 [[nodiscard]] std::shared_ptr<const Layer> make_last_position();
 [[nodiscard]] std::shared_ptr<const Layer> make_batch_norm(const BatchNormOptions& options);
 enum class ActivationKind { kRelu, kGelu, kSigmoid, kTanh };
+template <>
+inline constexpr auto kWords<ActivationKind> = std::to_array<std::string_view>({"relu", "gelu",
+                                                                                "sigmoid", "tanh"});
 [[nodiscard]] std::shared_ptr<const Layer> make_activation(ActivationKind kind);
 enum class PoolKind { kMax, kAverage, kGlobalAverage };
+template <>
+inline constexpr auto kWords<PoolKind> =
+    std::to_array<std::string_view>({"max_pool", "average_pool", "global_average_pool"});
 [[nodiscard]] std::shared_ptr<const Layer> make_pool(PoolKind kind, const PoolOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_add();
 [[nodiscard]] std::shared_ptr<const Layer> make_concat();

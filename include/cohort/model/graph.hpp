@@ -90,44 +90,61 @@ public:
     /// Layers made from now on are called `prefix.name`; an empty prefix ends the scope.
     void scope(std::string prefix) { scope_ = std::move(prefix); }
 
-    Value conv(Value x, const ConvOptions& options);
+    Value conv(Value x, const ConvOptions& options) { return append(make_conv(options), {x}); }
     /// [F] -> [features]; [T,F] -> [T,features].
-    Value linear(Value x, const LinearOptions& options);
+    Value linear(Value x, const LinearOptions& options) {
+        return append(make_linear(options), {x});
+    }
     /// [T,F] -> [T,hidden].
-    Value lstm(Value x, const LstmOptions& options);
+    Value lstm(Value x, const LstmOptions& options) { return append(make_lstm(options), {x}); }
     /// [T,F] -> [F].
-    Value last_position(Value x);
-    Value batch_norm(Value x, const BatchNormOptions& options = {});
-    Value relu(Value x);
-    Value gelu(Value x);
-    Value sigmoid(Value x);
-    Value tanh(Value x);
-    Value max_pool(Value x, const PoolOptions& options);
-    Value average_pool(Value x, const PoolOptions& options);
+    Value last_position(Value x) { return append(make_last_position(), {x}); }
+    Value batch_norm(Value x, const BatchNormOptions& options = {}) {
+        return append(make_batch_norm(options), {x});
+    }
+    Value relu(Value x) { return append(make_activation(ActivationKind::kRelu), {x}); }
+    Value gelu(Value x) { return append(make_activation(ActivationKind::kGelu), {x}); }
+    Value sigmoid(Value x) { return append(make_activation(ActivationKind::kSigmoid), {x}); }
+    Value tanh(Value x) { return append(make_activation(ActivationKind::kTanh), {x}); }
+    Value max_pool(Value x, const PoolOptions& options) {
+        return append(make_pool(PoolKind::kMax, options), {x});
+    }
+    Value average_pool(Value x, const PoolOptions& options) {
+        return append(make_pool(PoolKind::kAverage, options), {x});
+    }
     /// [C,H,W] -> [C,1,1].
-    Value global_average_pool(Value x);
+    Value global_average_pool(Value x) {
+        return append(make_pool(PoolKind::kGlobalAverage, {}), {x});
+    }
     /// Elementwise sum of equal shapes.
-    Value add(Value a, Value b);
+    Value add(Value a, Value b) { return append(make_add(), {a, b}); }
     /// Joins [Ci,H,W] along the channels, [Fi] or [T,Fi] along the features.
-    Value concat(const std::vector<Value>& parts);
+    Value concat(const std::vector<Value>& parts) { return append(make_concat(), parts); }
     /// [C,H,W] -> [C*H*W], [T,F] -> [T*F].
-    Value flatten(Value x);
+    Value flatten(Value x) { return append(make_flatten(), {x}); }
     /// @param probability of dropping an element, in [0, 1)
-    Value dropout(Value x, float probability);
+    Value dropout(Value x, float probability) {
+        return append(make_dropout(probability, static_cast<std::uint32_t>(graph_.nodes_.size())),
+                      {x});
+    }
 
     /// Ends the network with mean softmax cross entropy on `logits`, shape [classes], and fuses
     /// layers where possible (batch norm + add + ReLU). The builder is empty afterwards.
     /// Errors: ShapeError for unusable logits, UsageError for a layer whose output is not used or a
     /// network without parameters.
-    [[nodiscard]] Graph finish(Value logits);
+    [[nodiscard]] Graph finish(Value logits) {
+        return finish_with(logits, LossKind::kSoftmaxCrossEntropy);
+    }
     /// Ends the network with the mean squared error of `outputs`, shape [K] or [T,K], from as many
     /// targets: the mean over a sample's outputs and over the batch. Errors: as finish.
-    [[nodiscard]] Graph finish_regression(Value outputs);
+    [[nodiscard]] Graph finish_regression(Value outputs) {
+        return finish_with(outputs, LossKind::kMeanSquaredError);
+    }
 
     [[nodiscard]] const Shape& shape(Value value) const { return graph_.shape(value); }
 
 private:
-    Value append(std::shared_ptr<const Layer> layer, std::vector<int> inputs);
+    Value append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs);
     [[nodiscard]] Graph finish_with(Value outputs, LossKind loss);
 
     Graph graph_;

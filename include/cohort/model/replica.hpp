@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/interface.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/tensor/device.hpp"
 #include "cohort/tensor/element.hpp"
@@ -33,22 +34,18 @@ struct BatchResult {
 };
 
 /// Callbacks of a running training step, all on the calling thread. The default does nothing.
-class StepObserver {
+class StepObserver : public Interface {
 public:
-    StepObserver() = default;
-    StepObserver(const StepObserver&) = delete;
-    StepObserver& operator=(const StepObserver&) = delete;
-    virtual ~StepObserver() = default;
     /// gradients[begin, end) (floats) are final for this step, in the order of the replica's stream
     /// (record an event there to wait elsewhere). Called in backward order, each range once. On the
     /// CPU at the latest some 64 KiB of weights after it was computed, on a GPU some 4 MiB of
     /// gradients, while earlier layers still have to run; with Precision::kF16 when the whole step
     /// is done, because it may have to be repeated with another loss scale.
-    virtual void gradient_ready(std::int64_t begin, std::int64_t end);
+    virtual void gradient_ready(std::int64_t /*begin*/, std::int64_t /*end*/) {}
     /// Called between groups of layers (at least before forward, after the loss, and where
     /// gradients are announced); true abandons the step (its gradients are then meaningless). A GPU
     /// is at most two groups behind the calling thread.
-    virtual bool should_interrupt();
+    virtual bool should_interrupt() { return false; }
 };
 
 /// Seconds spent in one layer.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/core/interface.hpp"
 #include "cohort/core/words.hpp"
 #include "cohort/tensor/device.hpp"
 #include "cohort/tensor/flat_layout.hpp"
@@ -72,13 +73,8 @@ struct OptimizerScalar {
 /// so that plain updates can continue from that state. With adamw the moments do not change.
 ///
 /// Weight decay where the layout says so: coupled (g + lambda theta in place of g) or decoupled.
-class Optimizer {
+class Optimizer : public Interface {
 public:
-    Optimizer() = default;
-    Optimizer(const Optimizer&) = delete;
-    Optimizer& operator=(const Optimizer&) = delete;
-    virtual ~Optimizer() = default;
-
     /// One whole update, on all threads of a CPU device; to be called from the thread that runs
     /// the device's other work. @param theta, gradient  device memory, end - begin floats
     /// Errors: those of begin_update and apply.

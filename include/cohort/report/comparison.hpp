@@ -25,8 +25,7 @@ struct Spread {
 /// A mode under a pattern, over the seeds.
 struct ComparedCell {
     std::vector<RunRow> rows;
-    std::size_t aimed = 0;  ///< runs with a target; only these count in tta_s
-    Spread tta_s;
+    Spread tta_s;  ///< of the runs with a target
     Spread accuracy;
     Spread samples_per_s;
     Spread of_ideal;  ///< samples_per_s / the ideal pace of the same pattern and seed
@@ -83,11 +82,9 @@ struct Comparison {
 /// The median over a cell's runs of one of their numbers.
 [[nodiscard]] double median_of(const ComparedCell& cell, double RunRow::*number);
 
-/// Whether a mode's median is the smallest (the largest) finite one of a pattern whose runs are all
-/// finished.
-[[nodiscard]] bool is_least(const Comparison& comparison, Spread ComparedCell::*measure,
-                            std::size_t mode, std::size_t pattern);
-[[nodiscard]] bool is_most(const Comparison& comparison, Spread ComparedCell::*measure,
+/// Whether a mode's median is the best finite one of a pattern whose runs are all finished: the
+/// smallest of tta_s, the largest of any other measure.
+[[nodiscard]] bool is_best(const Comparison& comparison, Spread ComparedCell::*measure,
                            std::size_t mode, std::size_t pattern);
 
 }  // namespace cohort

@@ -60,7 +60,7 @@ struct TuningRow {
     std::optional<double> tta_virtual_s;
     double accuracy = 0;
     bool chosen = false;  ///< the rate was chosen
-    std::string command;
+    std::string command = {};
 };
 
 /// A sweep: its plan and its finished runs, by mode, pattern, seed.

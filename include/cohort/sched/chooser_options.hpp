@@ -8,7 +8,6 @@
 
 #include "cohort/core/words.hpp"
 #include "cohort/sched/named_weights.hpp"
-#include "cohort/sched/timing.hpp"
 
 namespace cohort {
 

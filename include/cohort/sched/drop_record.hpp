@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -19,15 +20,26 @@ struct DropRecord {
     std::vector<std::int64_t> recent;  ///< steps at each drop in the window, itself included
 
     /// Counts a drop. @param updates  of the run so far, here and below
-    void dropped(std::int64_t updates);
+    void dropped(std::int64_t updates) {
+        ++total;
+        ++in_a_row;
+        const std::int64_t now = steps(updates);
+        recent.push_back(now);
+        std::erase_if(recent, [now](std::int64_t at) { return at <= now - kWindow; });
+    }
     void updated() noexcept { in_a_row = 0; }
     [[nodiscard]] std::int64_t steps(std::int64_t updates) const noexcept {
         return updates + total;
     }
     /// Drops among the last kWindow steps.
-    [[nodiscard]] std::int64_t in_window(std::int64_t updates) const noexcept;
+    [[nodiscard]] std::int64_t in_window(std::int64_t updates) const noexcept {
+        const std::int64_t begin = steps(updates) - kWindow;
+        return std::ranges::count_if(recent, [begin](std::int64_t at) { return at > begin; });
+    }
     /// So many numbers are not finite that the run must end.
-    [[nodiscard]] bool diverged(std::int64_t updates) const noexcept;
+    [[nodiscard]] bool diverged(std::int64_t updates) const noexcept {
+        return in_a_row >= kMostInARow || in_window(updates) >= kMostInWindow;
+    }
 };
 
 }  // namespace cohort

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cohort/sched/named_weights.hpp"
@@ -32,54 +31,45 @@ struct ScaledEfficiency {
     double efficiency = 1;
 };
 
-/// e_s: samples that ssgd needs at --lr / samples that a plan needs for the same progress. At most
-/// 1, 1 for ssgd (no lag, scale 1), and never larger for a larger lag at the same scale.
-class StalenessCost {
+using EfficiencyCoefficients = NamedWeights;
+
+/// Estimates e_s: samples that ssgd needs at --lr / samples that a plan needs for the same
+/// progress. At most 1, 1 for ssgd (no lag, scale 1), and never larger for a larger lag at the same
+/// scale.
+///
+/// -log e_s is a weighted sum of terms of the features, with weights that `cohort efficiency train`
+/// finds from sweeps. Terms and weights are not negative and no term falls with the lag. Without a
+/// lag and at scale 1 all terms are 0. Where there are no weights, and where curvature or noise
+/// have not been measured, a prior takes its place: scale^r / (1 + kappa (lag scale)^2), so that a
+/// small lag costs almost nothing (docs/efficiency.md).
+class EfficiencyModel {
 public:
-    StalenessCost() = default;
-    StalenessCost(const StalenessCost&) = delete;
-    StalenessCost& operator=(const StalenessCost&) = delete;
-    virtual ~StalenessCost() = default;
-    [[nodiscard]] virtual double efficiency(const StalenessFeatures& features) const = 0;
-    [[nodiscard]] virtual std::string_view name() const = 0;
+    static constexpr double kLeast = 0.05;  ///< lower limit of the model's estimate
+    static constexpr double kKappa = 0.1;
+    static constexpr double kRateCost =
+        0.3;  ///< half the rate: a fifth less, as ssgd in the sweeps
+    static constexpr double kBlindLag = 0.25;  ///< reference batches at --lr
+
+    /// The prior alone.
+    EfficiencyModel() = default;
+    /// Errors: FileError for unknown terms, or a negative weight.
+    explicit EfficiencyModel(const EfficiencyCoefficients& coefficients);
+
+    [[nodiscard]] double efficiency(const StalenessFeatures& features) const;
     /// The scale of kLrScales with the largest e_s, whatever features.lr_scale; among equals the
     /// smallest. Without a lag: 1. Until curvature and noise of a trained network have been
     /// measured, its learning rate may be close to divergence: scales with lag x scale above
     /// kBlindLag are then excluded, except the smallest scale.
     [[nodiscard]] ScaledEfficiency best_scale(StalenessFeatures features) const;
-    static constexpr double kBlindLag = 0.25;  ///< reference batches at --lr
-};
 
-/// scale^r / (1 + kappa (lag scale)^2): a small lag costs almost nothing (docs/efficiency.md).
-class StalenessPrior final : public StalenessCost {
-public:
-    static constexpr double kKappa = 0.1;
-    static constexpr double kRateCost =
-        0.3;  ///< half the rate: a fifth less, as ssgd in the sweeps
-    [[nodiscard]] double efficiency(const StalenessFeatures& features) const override;
-    [[nodiscard]] std::string_view name() const override { return "prior"; }
-};
-
-/// A weighted sum of terms of the features, -log e_s, with weights that `cohort efficiency train`
-/// finds from sweeps. Terms and weights are not negative and no term falls with the lag. Without a
-/// lag and at scale 1 all terms are 0.
-using EfficiencyCoefficients = NamedWeights;
-class EfficiencyModel final : public StalenessCost {
-public:
-    static constexpr double kLeast = 0.05;  ///< lower limit of the estimate
-
-    /// Errors: FileError for unknown terms, or a negative weight.
-    explicit EfficiencyModel(const EfficiencyCoefficients& coefficients);
-    /// The prior's value where curvature or noise have not been measured.
-    [[nodiscard]] double efficiency(const StalenessFeatures& features) const override;
-    [[nodiscard]] std::string_view name() const override { return "model"; }
     /// Names of all terms, and their values.
     [[nodiscard]] static const std::vector<std::string>& term_names();
     [[nodiscard]] static std::vector<double> terms_of(const StalenessFeatures& features);
 
 private:
-    std::vector<double> weights_;  ///< of all terms
+    std::vector<double> weights_;  ///< of all terms; empty: the prior alone
 };
+
 /// Statistical efficiency of updates of M samples with the noise scale phi, relative to B:
 /// (phi + B) / (phi + M) under adascale (Pollux), 1 under the per-sample rule.
 [[nodiscard]] double batch_efficiency(double noise_scale, double reference_batch, double batch);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace cohort {
@@ -16,10 +17,7 @@ struct PushId {
     std::uint64_t sequence = 0;     ///< number of the push within the incarnation, from 1
     friend auto operator<=>(const PushId&, const PushId&) = default;
 
-    template <class Io>
-    void fields(Io& io) {
-        io(worker, incarnation, sequence);
-    }
+    auto fields() { return std::tie(worker, incarnation, sequence); }
 };
 
 /// What a worker computes between two pushes.
@@ -84,7 +82,6 @@ struct SyncPlan {
     enum class Others : std::uint8_t { kContinue, kInterrupt };
     enum class Release : std::uint8_t { kOnFire, kOnArrival };
     enum class LagAction : std::uint8_t { kRefresh, kDrop, kDiscount };
-    using Work = cohort::Work;
     enum class LrUnit : std::uint8_t {
         kPerSample,  ///< f = sum of b / B
         kPublished,  ///< f = sum of b / published_unit

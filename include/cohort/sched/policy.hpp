@@ -16,25 +16,13 @@
 
 namespace cohort {
 
-/// Telemetry of one worker.
-struct WorkerTelemetry {
-    bool live = true;
-    double own_seconds = 0;  ///< EWMA of its own time (input, compute, sending) per `batch` samples
-                             ///< of the run, without waiting for others; 0: not known
-    double last_seconds = 0;   ///< the newest own time
-    std::int64_t pushes = 0;   ///< accepted
-    std::int64_t samples = 0;  ///< applied
-    double lag = 0;            ///< lag of its last push, reference batches
-    double since_push_s = 0;   ///< time since its last push arrived
-};
-
 /// State of the run, as given to a policy that decides on the next plan.
 struct Telemetry {
     double seconds = 0;  ///< of training
     std::int64_t samples_applied = 0;
     std::int64_t budget_samples = 0;
     std::int64_t updates = 0;
-    std::vector<WorkerTelemetry> workers;
+    std::vector<WorkerReport> workers;
     const LoadView* load = nullptr;  ///< null in a deterministic run
 };
 

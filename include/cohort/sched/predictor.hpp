@@ -25,8 +25,6 @@ struct Forecast {
     /// are empty without a forecast.
     std::vector<std::vector<float>> own_s;
 
-    /// Own time of the next iteration; 0: not known.
-    [[nodiscard]] double next(int worker) const;
     /// Mean own time of the next `iterations` (1..kMaxHorizon); 0: not known.
     [[nodiscard]] double mean(int worker, int iterations) const;
 };
@@ -85,7 +83,7 @@ struct PredictorScore {
 /// not count.
 class PredictorScores {
 public:
-    PredictorScores(std::string predictor, int workers, std::int64_t batch);
+    PredictorScores(const std::string& predictor, int workers, std::int64_t batch);
     ~PredictorScores();
     PredictorScores(PredictorScores&&) noexcept;
     PredictorScores& operator=(PredictorScores&&) noexcept;

@@ -39,7 +39,11 @@ struct RateFeatures {
     [[nodiscard]] double& operator[](Term term) { return values[term]; }
     [[nodiscard]] double operator[](Term term) const { return values[term]; }
     /// In the order of Term, as files have them.
-    [[nodiscard]] static const std::array<std::string_view, kTerms>& names() noexcept;
+    static constexpr std::array<std::string_view, kTerms> kNames{
+        "one",        "timed_pace",    "sample_worth", "spread",     "quartile_0",
+        "quartile_1", "quartile_2",    "quartile_3",   "quartile_4", "mean_lag",
+        "most_lag",   "waited_for",    "cohorts",      "balanced",   "parameters",
+        "operations", "learning_rate", "progress",     "noise_scale"};
 };
 
 /// The rate that a plan in force achieved over some reference batches.

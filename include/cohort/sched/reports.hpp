@@ -52,7 +52,9 @@ struct WorkerReport {
     std::int64_t discounted = 0;  ///< applied pushes with a weight below 1
     std::int64_t over_bound = 0;  ///< applied pushes with a lag over the bound
     std::array<std::int64_t, kReturnReasons> refused{};  ///< pushes, by ReturnReason
-    double own_s = 0;                  ///< own time per --batch samples, recent mean; 0: not known
+    /// Own time (input, compute, sending, without waiting for others) per --batch samples: recent
+    /// mean by OwnTime; 0: not known.
+    double own_s = 0;
     double last_own_s = 0;             ///< newest own time
     double lag = 0;                    ///< lag of the last push, reference batches
     double lag_sum = 0;                ///< sum of lags over the applied pushes

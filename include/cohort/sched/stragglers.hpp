@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "cohort/core/words.hpp"
 #include "cohort/sched/telemetry.hpp"
 
 namespace cohort {
@@ -18,9 +20,9 @@ enum class StragglerCause : std::uint8_t {
     kDevice,     ///< computing, with all the processor time it wanted
     kLag         ///< no measured part explains the slowness: only the lag is large
 };
-/// "cpu", "bandwidth", "input", "device", "lag".
-[[nodiscard]] std::string_view to_string(StragglerCause cause) noexcept;
-inline constexpr int kStragglerCauses = 5;
+template <>
+inline constexpr auto kWords<StragglerCause> =
+    std::to_array<std::string_view>({"cpu", "bandwidth", "input", "device", "lag"});
 
 /// A worker is slow for a while.
 struct StragglerEpisode {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <deque>
 #include <vector>
 
 #include "cohort/core/resource_use.hpp"
@@ -56,26 +56,21 @@ public:
     /// @param record  of at least one sample
     void add(const IterationRecord& record);
     /// Discards the worker's records: it was lost or has joined again.
-    void forget(int worker);
+    void forget(int worker) { rows_.at(static_cast<std::size_t>(worker)).clear(); }
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(rows_.size()); }
     [[nodiscard]] std::int64_t batch() const noexcept { return batch_; }
     /// Number of records kept for a worker.
-    [[nodiscard]] std::size_t size(int worker) const { return row(worker).count; }
+    [[nodiscard]] std::size_t size(int worker) const { return row(worker).size(); }
     /// @param age  0: the newest; below size(worker)
-    [[nodiscard]] const IterationRecord& record(int worker, std::size_t age) const;
+    [[nodiscard]] const IterationRecord& record(int worker, std::size_t age) const {
+        return row(worker).at(age);
+    }
     /// Records ever added, of all workers.
     [[nodiscard]] std::int64_t added() const noexcept { return added_; }
-    /// Own time of a record, with input and computing scaled to batch() samples; transfers do not
-    /// depend on the samples.
-    [[nodiscard]] double scaled_own_s(const IterationRecord& record) const;
 
 private:
-    struct Row {
-        std::vector<IterationRecord> records;  ///< a ring that grows up to the depth
-        std::size_t next = 0;
-        std::size_t count = 0;
-    };
+    using Row = std::deque<IterationRecord>;  ///< newest first
     [[nodiscard]] const Row& row(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker));
     }

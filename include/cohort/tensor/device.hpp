@@ -7,18 +7,15 @@
 #include <string_view>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/interface.hpp"
 
 namespace cohort {
 
 enum class DeviceKind { kCpu, kCuda };
 
 /// A point in a stream's work. Recorded by Stream::record.
-class Event {
+class Event : public Interface {
 public:
-    Event() = default;
-    Event(const Event&) = delete;
-    Event& operator=(const Event&) = delete;
-    virtual ~Event() = default;
     /// True when everything before the recorded point is done; never blocks.
     [[nodiscard]] virtual bool done() const = 0;
     /// Blocks (sleeping) until done. Errors: DeviceError when the work failed.
@@ -30,24 +27,16 @@ public:
 /// Work of a stream that was recorded once and can be queued again as a whole. The memory that it
 /// reads and writes must stay in place; values that change between two runs are read from that
 /// memory.
-class Recording {
+class Recording : public Interface {
 public:
-    Recording() = default;
-    Recording(const Recording&) = delete;
-    Recording& operator=(const Recording&) = delete;
-    virtual ~Recording() = default;
     /// Queues the recorded work on the stream where it was recorded. Errors: DeviceError.
     virtual void queue() = 0;
 };
 
 /// An in-order queue of device work. Calls return at once where the device is asynchronous; on
 /// the CPU the work is done when the call returns, which callers must not rely on.
-class Stream {
+class Stream : public Interface {
 public:
-    Stream() = default;
-    Stream(const Stream&) = delete;
-    Stream& operator=(const Stream&) = delete;
-    virtual ~Stream() = default;
     /// Copies bytes; both sides may be host or device memory. Host memory must stay valid until
     /// the copy is done, and should come from Device::allocate_host.
     virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
@@ -97,12 +86,8 @@ struct OutOfMemory : DeviceError {
 
 /// A place that computes. Backends: `cpu` (oneDNN) and `cuda`; a build without CUDA has a stub
 /// in the latter's place, so callers never ask which backends were compiled in.
-class Device {
+class Device : public Interface {
 public:
-    Device() = default;
-    Device(const Device&) = delete;
-    Device& operator=(const Device&) = delete;
-    virtual ~Device() = default;
     [[nodiscard]] virtual DeviceKind kind() const = 0;
     /// "cpu: 2 threads, avx512_core_bf16" or "cuda:0: NVIDIA H200".
     [[nodiscard]] virtual std::string description() const = 0;

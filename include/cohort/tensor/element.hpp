@@ -11,6 +11,8 @@ namespace cohort {
 
 /// Type of a tensor's elements in device memory. The CPU computes in kF32 alone.
 enum class ElementType : std::uint8_t { kF32, kBf16, kF16 };
+template <>
+inline constexpr auto kWords<ElementType> = std::to_array<std::string_view>({"f32", "bf16", "f16"});
 
 [[nodiscard]] constexpr std::size_t element_bytes(ElementType type) noexcept {
     return type == ElementType::kF32 ? 4 : 2;
@@ -28,8 +30,6 @@ enum class Precision : std::uint8_t {
 template <>
 inline constexpr auto kWords<Precision> = std::to_array<std::string_view>({"f32", "tf32", "bf16",
                                                                            "f16"});
-
-[[nodiscard]] std::string_view to_text(ElementType type) noexcept;
 
 /// Type of activations in that precision.
 [[nodiscard]] constexpr ElementType activation_type(Precision precision) noexcept {

@@ -116,17 +116,23 @@ class MetricsFile;
 /// A run's interface for its hooks.
 class TrainControl {
 public:
-    TrainControl() = default;
+    /// @param options, clock  outlive it  @param budget_samples  after which the run ends
+    TrainControl(const TrainOptions& options, const Clock& clock, std::int64_t budget_samples,
+                 std::int64_t epoch_samples)
+        : options_(options),
+          clock_(clock),
+          budget_samples_(budget_samples),
+          epoch_samples_(epoch_samples) {}
     TrainControl(const TrainControl&) = delete;
     TrainControl& operator=(const TrainControl&) = delete;
     virtual ~TrainControl() = default;
 
-    [[nodiscard]] virtual const TrainOptions& options() const = 0;
-    [[nodiscard]] virtual const TrainProgress& progress() const = 0;
-    [[nodiscard]] virtual const Clock& clock() const = 0;
+    [[nodiscard]] const TrainOptions& options() const noexcept { return options_; }
+    [[nodiscard]] const Clock& clock() const noexcept { return clock_; }
     /// Samples after which the run ends, and those of one epoch.
-    [[nodiscard]] virtual std::int64_t budget_samples() const = 0;
-    [[nodiscard]] virtual std::int64_t epoch_samples() const = 0;
+    [[nodiscard]] std::int64_t budget_samples() const noexcept { return budget_samples_; }
+    [[nodiscard]] std::int64_t epoch_samples() const noexcept { return epoch_samples_; }
+    [[nodiscard]] virtual const TrainProgress& progress() const = 0;
     [[nodiscard]] virtual MetricsFile& metrics() = 0;
     [[nodiscard]] virtual ClusterReport cluster() const = 0;
 
@@ -134,6 +140,12 @@ public:
     virtual void request_stop(StopReason reason) = 0;
     /// Notes that the target accuracy was reached after `train_seconds` of training.
     virtual void reach_target(double train_seconds) = 0;
+
+private:
+    const TrainOptions& options_;
+    const Clock& clock_;
+    std::int64_t budget_samples_;
+    std::int64_t epoch_samples_;
 };
 
 /// An observer of a run: metrics, the live line, a guard, ... Called on the coordinator's thread,
@@ -144,24 +156,24 @@ public:
     TrainHook(const TrainHook&) = delete;
     TrainHook& operator=(const TrainHook&) = delete;
     virtual ~TrainHook() = default;
-    virtual void on_start(TrainControl& run);
-    virtual void on_step(TrainControl& run, const StepReport& step);
-    virtual void on_evaluation(TrainControl& run, const EvaluationReport& evaluation);
-    virtual void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint);
-    virtual void on_switch(TrainControl& run, const SwitchReport& change);
+    virtual void on_start(TrainControl& /*run*/) {}
+    virtual void on_step(TrainControl& /*run*/, const StepReport& /*step*/) {}
+    virtual void on_evaluation(TrainControl& /*run*/, const EvaluationReport& /*evaluation*/) {}
+    virtual void on_checkpoint(TrainControl& /*run*/, const CheckpointReport& /*checkpoint*/) {}
+    virtual void on_switch(TrainControl& /*run*/, const SwitchReport& /*change*/) {}
     /// A decision of a chooser, once its outcome is known.
-    virtual void on_decision(TrainControl& run, const DecisionRecord& decision);
+    virtual void on_decision(TrainControl& /*run*/, const DecisionRecord& /*decision*/) {}
     /// The rate that a plan achieved over a window.
-    virtual void on_rate(TrainControl& run, const RateWindow& window);
-    virtual void on_rank(TrainControl& run, const RankReport& rank);
+    virtual void on_rate(TrainControl& /*run*/, const RateWindow& /*window*/) {}
+    virtual void on_rank(TrainControl& /*run*/, const RankReport& /*rank*/) {}
     /// A push is complete; its outcome is not known yet.
-    virtual void on_push(TrainControl& run, const IterationRecord& record);
+    virtual void on_push(TrainControl& /*run*/, const IterationRecord& /*record*/) {}
     /// A worker has become slow, or is no longer.
-    virtual void on_straggler(TrainControl& run, const StragglerNews::Item& news);
+    virtual void on_straggler(TrainControl& /*run*/, const StragglerNews::Item& /*news*/) {}
     /// After the last step and evaluation, before checkpoint, model and summary are written.
-    virtual void on_end(TrainControl& run, StopReason reason);
+    virtual void on_end(TrainControl& /*run*/, StopReason /*reason*/) {}
     /// The run ends because of an error. Must not throw.
-    virtual void on_failure(TrainControl& run);
+    virtual void on_failure(TrainControl& /*run*/) {}
 };
 
 }  // namespace cohort

@@ -3,31 +3,11 @@
 #include <array>
 
 #include "cohort/core/error.hpp"
-#include "tensor/cuda_library.hpp"
 
 namespace cohort::cuda {
 namespace {
 
 constexpr std::uint32_t kMatrixAlignment = 16;  // bytes that all matrices are aligned to
-
-BlasTable load_blas() {
-    const Library& library = blas_library();
-    BlasTable table;
-    library.load(table.create, "cublasLtCreate");
-    library.load(table.version, "cublasLtGetVersion");
-    library.load(table.status_name, "cublasLtGetStatusName");
-    library.load(table.matmul, "cublasLtMatmul");
-    library.load(table.heuristic, "cublasLtMatmulAlgoGetHeuristic");
-    library.load(table.operation_create, "cublasLtMatmulDescCreate");
-    library.load(table.operation_destroy, "cublasLtMatmulDescDestroy");
-    library.load(table.operation_set, "cublasLtMatmulDescSetAttribute");
-    library.load(table.layout_create, "cublasLtMatrixLayoutCreate");
-    library.load(table.layout_destroy, "cublasLtMatrixLayoutDestroy");
-    library.load(table.preference_create, "cublasLtMatmulPreferenceCreate");
-    library.load(table.preference_destroy, "cublasLtMatmulPreferenceDestroy");
-    library.load(table.preference_set, "cublasLtMatmulPreferenceSetAttribute");
-    return table;
-}
 
 cudaDataType_t data_type(ElementType type) {
     switch (type) {
@@ -41,12 +21,25 @@ cublasComputeType_t compute_type(Precision precision) {
     return precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-void make_layout(BlasDescriptor<cublasLtMatrixLayout_t>& layout, const ColumnMajor& matrix,
-                 ElementType type) {
-    check_blas(blas().layout_create(layout.to_make(), data_type(type),
-                                    static_cast<std::uint64_t>(matrix.rows),
+BlasDescriptor<cublasLtMatrixLayout_t> layout_of(const ColumnMajor& matrix, ElementType type) {
+    cublasLtMatrixLayout_t made = nullptr;
+    check_blas(blas().layout_create(&made, data_type(type), static_cast<std::uint64_t>(matrix.rows),
                                     static_cast<std::uint64_t>(matrix.columns), matrix.stride()),
                "cublasLtMatrixLayoutCreate");
+    return {made, blas().layout_destroy};
+}
+
+BlasDescriptor<cublasLtMatmulDesc_t> operation_in(Precision precision) {
+    cublasLtMatmulDesc_t made = nullptr;
+    check_blas(blas().operation_create(&made, compute_type(precision), CUDA_R_32F),
+               "cublasLtMatmulDescCreate");
+    return {made, blas().operation_destroy};
+}
+
+BlasDescriptor<cublasLtMatmulPreference_t> new_preference() {
+    cublasLtMatmulPreference_t made = nullptr;
+    check_blas(blas().preference_create(&made), "cublasLtMatmulPreferenceCreate");
+    return {made, blas().preference_destroy};
 }
 
 template <class T>
@@ -88,7 +81,7 @@ void fill_preference(cublasLtMatmulPreference_t preference, ElementType out, boo
 }  // namespace
 
 const BlasTable& blas() {
-    static const BlasTable table = load_blas();
+    static const BlasTable table;
     return table;
 }
 
@@ -112,7 +105,7 @@ ColumnMajorProduct column_major(const ProductShape& s) noexcept {
 
 std::string product_key(const ProductShape& shape, Precision precision) {
     return std::string("product ") + std::string(word_of(precision)) + " " +
-           std::string(to_text(shape.in)) + ">" + std::string(to_text(shape.out)) + " " +
+           std::string(word_of(shape.in)) + ">" + std::string(word_of(shape.out)) + " " +
            std::to_string(shape.rows) + "x" + std::to_string(shape.columns) + "x" +
            std::to_string(shape.depth) + (shape.transpose_a ? " T" : " N") +
            (shape.transpose_b ? "T" : "N") + (shape.epilogue == Epilogue::kBias ? " bias" : "");
@@ -121,24 +114,18 @@ std::string product_key(const ProductShape& shape, Precision precision) {
 ProductDescription::ProductDescription(const ProductShape& shape, Precision precision,
                                        bool deterministic)
     : out_(shape.out),
-      operation_(blas().operation_destroy),
-      first_(blas().layout_destroy),
-      second_(blas().layout_destroy),
-      result_(blas().layout_destroy),
-      preference_(blas().preference_destroy) {
+      operation_(operation_in(precision)),
+      first_(layout_of(column_major(shape).first, shape.in)),
+      second_(layout_of(column_major(shape).second, shape.in)),
+      result_(layout_of(column_major(shape).result, shape.out)),
+      preference_(new_preference()) {
     const ColumnMajorProduct product = column_major(shape);
-    make_layout(first_, product.first, shape.in);
-    make_layout(second_, product.second, shape.in);
-    make_layout(result_, product.result, shape.out);
-    check_blas(blas().operation_create(operation_.to_make(), compute_type(precision), CUDA_R_32F),
-               "cublasLtMatmulDescCreate");
     const auto transposed = [](const ColumnMajor& m) {
         return static_cast<std::int32_t>(m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     };
     set(operation(), CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.first));
     set(operation(), CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.second));
     set_epilogue(shape.epilogue);
-    check_blas(blas().preference_create(preference_.to_make()), "cublasLtMatmulPreferenceCreate");
     fill_preference(preference(), shape.out, deterministic);
 }
 

@@ -6,25 +6,26 @@
 #include <string>
 
 #include "cohort/layers/kernel.hpp"
+#include "tensor/cuda_library.hpp"
 
 // cuBLASLt: its functions, and products as it wants them described.
 namespace cohort::cuda {
 
 /// The functions of cuBLASLt that are used, with the header's signatures.
 struct BlasTable {
-    decltype(&cublasLtCreate) create = nullptr;
-    decltype(&cublasLtGetVersion) version = nullptr;
-    decltype(&cublasLtGetStatusName) status_name = nullptr;
-    decltype(&cublasLtMatmul) matmul = nullptr;
-    decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
-    decltype(&cublasLtMatmulDescCreate) operation_create = nullptr;
-    decltype(&cublasLtMatmulDescDestroy) operation_destroy = nullptr;
-    decltype(&cublasLtMatmulDescSetAttribute) operation_set = nullptr;
-    decltype(&cublasLtMatrixLayoutCreate) layout_create = nullptr;
-    decltype(&cublasLtMatrixLayoutDestroy) layout_destroy = nullptr;
-    decltype(&cublasLtMatmulPreferenceCreate) preference_create = nullptr;
-    decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
-    decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
+    COHORT_LIBRARY_FUNCTION(blas_library, create, cublasLtCreate);
+    COHORT_LIBRARY_FUNCTION(blas_library, version, cublasLtGetVersion);
+    COHORT_LIBRARY_FUNCTION(blas_library, status_name, cublasLtGetStatusName);
+    COHORT_LIBRARY_FUNCTION(blas_library, matmul, cublasLtMatmul);
+    COHORT_LIBRARY_FUNCTION(blas_library, heuristic, cublasLtMatmulAlgoGetHeuristic);
+    COHORT_LIBRARY_FUNCTION(blas_library, operation_create, cublasLtMatmulDescCreate);
+    COHORT_LIBRARY_FUNCTION(blas_library, operation_destroy, cublasLtMatmulDescDestroy);
+    COHORT_LIBRARY_FUNCTION(blas_library, operation_set, cublasLtMatmulDescSetAttribute);
+    COHORT_LIBRARY_FUNCTION(blas_library, layout_create, cublasLtMatrixLayoutCreate);
+    COHORT_LIBRARY_FUNCTION(blas_library, layout_destroy, cublasLtMatrixLayoutDestroy);
+    COHORT_LIBRARY_FUNCTION(blas_library, preference_create, cublasLtMatmulPreferenceCreate);
+    COHORT_LIBRARY_FUNCTION(blas_library, preference_destroy, cublasLtMatmulPreferenceDestroy);
+    COHORT_LIBRARY_FUNCTION(blas_library, preference_set, cublasLtMatmulPreferenceSetAttribute);
 };
 /// Most scratch memory that an algorithm may want.
 inline constexpr std::size_t kMostProductScratch = std::size_t{32} << 20;
@@ -72,25 +73,8 @@ struct ColumnMajorProduct {
 /// TuningCache: "f32 tf32 128x10x512 ...".
 [[nodiscard]] std::string product_key(const ProductShape& shape, Precision precision);
 
-/// A descriptor of the library and the function that destroys it.
 template <class T>
-class BlasDescriptor {
-public:
-    explicit BlasDescriptor(cublasStatus_t (*destroy)(T)) : destroy_(destroy) {}
-    BlasDescriptor(const BlasDescriptor&) = delete;
-    BlasDescriptor& operator=(const BlasDescriptor&) = delete;
-    ~BlasDescriptor() {
-        if (value_ != nullptr) {
-            static_cast<void>(destroy_(value_));
-        }
-    }
-    [[nodiscard]] T* to_make() noexcept { return &value_; }
-    [[nodiscard]] T get() const noexcept { return value_; }
-
-private:
-    T value_ = nullptr;
-    cublasStatus_t (*destroy_)(T);
-};
+using BlasDescriptor = LibraryDescriptor<T, cublasStatus_t>;
 
 /// A product as the library describes it; needs no GPU.
 class ProductDescription {

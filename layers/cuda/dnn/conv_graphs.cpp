@@ -120,7 +120,7 @@ std::string problem_text(const ConvProblem& p) {
     return "n" + text(p.samples) + " c" + text(p.channels) + " " + text(p.height) + "x" +
            text(p.width) + " k" + text(o.channels) + " " + text(o.kernel) + "x" + text(o.kernel) +
            " s" + text(o.stride) + " p" + text(o.padding) + " d" + text(o.dilation) + " g" +
-           text(o.groups) + " " + std::string(to_text(p.type));
+           text(o.groups) + " " + std::string(word_of(p.type));
 }
 
 DnnTensor image_of(const ConvProblem& p) {

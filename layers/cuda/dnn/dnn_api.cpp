@@ -8,30 +8,8 @@
 #include "layers/cuda/support.hpp"
 
 namespace cohort::cuda {
-namespace {
-
-DnnApi load() {
-    const Library& library = dnn_library();
-    DnnApi api;
-    library.load(api.version, "cudnnGetVersion");
-    library.load(api.error_text, "cudnnGetErrorString");
-    library.load(api.last_error, "cudnnGetLastErrorString");
-    library.load(api.create, "cudnnCreate");
-    library.load(api.destroy, "cudnnDestroy");
-    library.load(api.set_stream, "cudnnSetStream");
-    library.load(api.create_descriptor, "cudnnBackendCreateDescriptor");
-    library.load(api.destroy_descriptor, "cudnnBackendDestroyDescriptor");
-    library.load(api.set_attribute, "cudnnBackendSetAttribute");
-    library.load(api.get_attribute, "cudnnBackendGetAttribute");
-    library.load(api.finalize, "cudnnBackendFinalize");
-    library.load(api.execute, "cudnnBackendExecute");
-    return api;
-}
-
-}  // namespace
-
 const DnnApi& dnn() {
-    static const DnnApi api = load();
+    static const DnnApi api;
     return api;
 }
 

@@ -5,23 +5,24 @@
 #include <source_location>
 
 #include "cohort/tensor/element.hpp"
+#include "tensor/cuda_library.hpp"
 
 namespace cohort::cuda {
 
 /// The functions of cuDNN that plans are made and run with.
 struct DnnApi {
-    decltype(&cudnnGetVersion) version = nullptr;
-    decltype(&cudnnGetErrorString) error_text = nullptr;
-    decltype(&cudnnGetLastErrorString) last_error = nullptr;
-    decltype(&cudnnCreate) create = nullptr;
-    decltype(&cudnnDestroy) destroy = nullptr;
-    decltype(&cudnnSetStream) set_stream = nullptr;
-    decltype(&cudnnBackendCreateDescriptor) create_descriptor = nullptr;
-    decltype(&cudnnBackendDestroyDescriptor) destroy_descriptor = nullptr;
-    decltype(&cudnnBackendSetAttribute) set_attribute = nullptr;
-    decltype(&cudnnBackendGetAttribute) get_attribute = nullptr;
-    decltype(&cudnnBackendFinalize) finalize = nullptr;
-    decltype(&cudnnBackendExecute) execute = nullptr;
+    COHORT_LIBRARY_FUNCTION(dnn_library, version, cudnnGetVersion);
+    COHORT_LIBRARY_FUNCTION(dnn_library, error_text, cudnnGetErrorString);
+    COHORT_LIBRARY_FUNCTION(dnn_library, last_error, cudnnGetLastErrorString);
+    COHORT_LIBRARY_FUNCTION(dnn_library, create, cudnnCreate);
+    COHORT_LIBRARY_FUNCTION(dnn_library, destroy, cudnnDestroy);
+    COHORT_LIBRARY_FUNCTION(dnn_library, set_stream, cudnnSetStream);
+    COHORT_LIBRARY_FUNCTION(dnn_library, create_descriptor, cudnnBackendCreateDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, destroy_descriptor, cudnnBackendDestroyDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, set_attribute, cudnnBackendSetAttribute);
+    COHORT_LIBRARY_FUNCTION(dnn_library, get_attribute, cudnnBackendGetAttribute);
+    COHORT_LIBRARY_FUNCTION(dnn_library, finalize, cudnnBackendFinalize);
+    COHORT_LIBRARY_FUNCTION(dnn_library, execute, cudnnBackendExecute);
 };
 
 /// Filled at first use. Errors: DeviceError when cuDNN is missing or lacks a function.

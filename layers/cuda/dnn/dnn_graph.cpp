@@ -5,60 +5,33 @@
 
 namespace cohort::cuda {
 
-DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type) {
-    dnn_check(dnn().create_descriptor(type, &descriptor_), "cudnnBackendCreateDescriptor");
-}
-DnnDescriptor::DnnDescriptor(DnnDescriptor&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, nullptr)) {
-}
-DnnDescriptor& DnnDescriptor::operator=(DnnDescriptor&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-}
-DnnDescriptor::~DnnDescriptor() {
-    if (descriptor_ != nullptr) {
-        dnn().destroy_descriptor(descriptor_);
-    }
+namespace {
+
+cudnnBackendDescriptor_t new_descriptor(cudnnBackendDescriptorType_t type) {
+    cudnnBackendDescriptor_t made = nullptr;
+    dnn_check(dnn().create_descriptor(type, &made), "cudnnBackendCreateDescriptor");
+    return made;
 }
 
-void DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                        std::int64_t count, const void* values) {
-    dnn_check(dnn().set_attribute(descriptor_, name, type, count, values),
-              "cudnnBackendSetAttribute");
-}
-void DnnDescriptor::set(cudnnBackendAttributeName_t name, std::int64_t value) {
-    set(name, CUDNN_TYPE_INT64, 1, &value);
-}
-void DnnDescriptor::set(cudnnBackendAttributeName_t name, std::span<const std::int64_t> values) {
-    set(name, CUDNN_TYPE_INT64, static_cast<std::int64_t>(values.size()), values.data());
-}
-void DnnDescriptor::set(cudnnBackendAttributeName_t name, float value) {
-    set(name, CUDNN_TYPE_FLOAT, 1, &value);
-}
-void DnnDescriptor::set(cudnnBackendAttributeName_t name, bool value) {
-    set(name, CUDNN_TYPE_BOOLEAN, 1, &value);
-}
-void DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t value) {
-    set(name, CUDNN_TYPE_DATA_TYPE, 1, &value);
-}
-void DnnDescriptor::set(cudnnBackendAttributeName_t name, const DnnDescriptor& value) {
-    cudnnBackendDescriptor_t descriptor = value.get();
-    set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, static_cast<const void*>(&descriptor));
-}
-void DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnHandle_t value) {
-    set(name, CUDNN_TYPE_HANDLE, 1, static_cast<const void*>(&value));
-}
+}  // namespace
 
+DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type)
+    : descriptor_(new_descriptor(type), dnn().destroy_descriptor) {
+}
+void DnnDescriptor::set(Name name, cudnnBackendAttributeType_t type, std::int64_t count,
+                        const void* values) {
+    dnn_check(dnn().set_attribute(get(), name, type, count, values), "cudnnBackendSetAttribute");
+}
 void DnnDescriptor::finalize(const char* what) {
-    dnn_check(dnn().finalize(descriptor_), what);
+    dnn_check(dnn().finalize(get()), what);
 }
 bool DnnDescriptor::try_finalize() noexcept {
-    return dnn().finalize(descriptor_) == CUDNN_STATUS_SUCCESS;
+    return dnn().finalize(get()) == CUDNN_STATUS_SUCCESS;
 }
-std::int64_t DnnDescriptor::number(cudnnBackendAttributeName_t name) const {
+std::int64_t DnnDescriptor::number(Name name) const {
     std::int64_t value = 0;
     std::int64_t count = 0;
-    dnn_check(dnn().get_attribute(descriptor_, name, CUDNN_TYPE_INT64, 1, &count, &value),
+    dnn_check(dnn().get_attribute(get(), name, CUDNN_TYPE_INT64, 1, &count, &value),
               "cudnnBackendGetAttribute");
     return value;
 }
@@ -91,15 +64,6 @@ DnnDescriptor make_descriptor(const DnnTensor& tensor) {
     }
     made.finalize("cuDNN tensor");
     return made;
-}
-
-void HandleTarget::set_on_graph(DnnDescriptor& graph) const {
-    graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_);
-}
-void HandleTarget::set_on_heuristics(DnnDescriptor& /*heuristics*/) const {
-}  // they know it from the graph
-void HandleTarget::set_on_plan(DnnDescriptor& plan) const {
-    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle_);
 }
 
 DnnGraph::DnnGraph(const DnnTarget& target, std::vector<std::int64_t> tensors,

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "cohort/core/interface.hpp"
 #include "layers/cuda/dnn/dnn_api.hpp"
 
 // cuDNN's graph interface: descriptors that own themselves, graphs of operations, engines that can
@@ -15,31 +16,35 @@ namespace cohort::cuda {
 /// A descriptor of the backend interface: attributes are set, then it is finalized.
 class DnnDescriptor {
 public:
+    using Name = cudnnBackendAttributeName_t;
+
     explicit DnnDescriptor(cudnnBackendDescriptorType_t type);
-    DnnDescriptor(DnnDescriptor&& other) noexcept;
-    DnnDescriptor& operator=(DnnDescriptor&& other) noexcept;
-    ~DnnDescriptor();
+    [[nodiscard]] cudnnBackendDescriptor_t get() const noexcept { return descriptor_.get(); }
 
-    [[nodiscard]] cudnnBackendDescriptor_t get() const noexcept { return descriptor_; }
-
-    void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
-             const void* values);
-    void set(cudnnBackendAttributeName_t name, std::int64_t value);
-    void set(cudnnBackendAttributeName_t name, std::span<const std::int64_t> values);
-    void set(cudnnBackendAttributeName_t name, float value);
-    void set(cudnnBackendAttributeName_t name, bool value);
-    void set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
-    void set(cudnnBackendAttributeName_t name, const DnnDescriptor& value);
-    void set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
+    void set(Name name, cudnnBackendAttributeType_t type, std::int64_t count, const void* values);
+    void set(Name name, std::int64_t value) { set(name, CUDNN_TYPE_INT64, 1, &value); }
+    void set(Name name, std::span<const std::int64_t> values) {
+        set(name, CUDNN_TYPE_INT64, static_cast<std::int64_t>(values.size()), values.data());
+    }
+    void set(Name name, float value) { set(name, CUDNN_TYPE_FLOAT, 1, &value); }
+    void set(Name name, bool value) { set(name, CUDNN_TYPE_BOOLEAN, 1, &value); }
+    void set(Name name, cudnnDataType_t value) { set(name, CUDNN_TYPE_DATA_TYPE, 1, &value); }
+    void set(Name name, const DnnDescriptor& value) {
+        const cudnnBackendDescriptor_t descriptor = value.get();
+        set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, static_cast<const void*>(&descriptor));
+    }
+    void set(Name name, cudnnHandle_t value) {
+        set(name, CUDNN_TYPE_HANDLE, 1, static_cast<const void*>(&value));
+    }
 
     /// Errors: DeviceError with cuDNN's words.
     void finalize(const char* what);
     /// False: cuDNN does not have it.
     [[nodiscard]] bool try_finalize() noexcept;
-    [[nodiscard]] std::int64_t number(cudnnBackendAttributeName_t name) const;
+    [[nodiscard]] std::int64_t number(Name name) const;
 
 private:
-    cudnnBackendDescriptor_t descriptor_ = nullptr;
+    LibraryDescriptor<cudnnBackendDescriptor_t, cudnnStatus_t> descriptor_;
 };
 
 /// A tensor of a graph: extents in the order [N, C, H, W] whatever the order in memory.
@@ -59,12 +64,8 @@ struct DnnTensor {
 [[nodiscard]] DnnDescriptor make_descriptor(const DnnTensor& tensor);
 
 /// What plans are made for: a GPU that is there, or one that is only described (tests).
-class DnnTarget {
+class DnnTarget : public Interface {
 public:
-    DnnTarget() = default;
-    DnnTarget(const DnnTarget&) = delete;
-    DnnTarget& operator=(const DnnTarget&) = delete;
-    virtual ~DnnTarget() = default;
     /// Sets what tells descriptors of these kinds which GPU it is, before they are finalized.
     virtual void set_on_graph(DnnDescriptor& graph) const = 0;
     virtual void set_on_heuristics(DnnDescriptor& heuristics) const = 0;
@@ -76,9 +77,13 @@ class HandleTarget final : public DnnTarget {
 public:
     /// @param handle  outlives this
     explicit HandleTarget(cudnnHandle_t handle) : handle_(handle) {}
-    void set_on_graph(DnnDescriptor& graph) const override;
-    void set_on_heuristics(DnnDescriptor& heuristics) const override;
-    void set_on_plan(DnnDescriptor& plan) const override;
+    void set_on_graph(DnnDescriptor& graph) const override {
+        graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_);
+    }
+    void set_on_heuristics(DnnDescriptor& /*heuristics*/) const override {}  // the graph says it
+    void set_on_plan(DnnDescriptor& plan) const override {
+        plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle_);
+    }
 
 private:
     cudnnHandle_t handle_;

@@ -8,31 +8,6 @@
 namespace cohort::cuda {
 namespace {
 
-RnnTable load_rnn() {
-    const Library& library = dnn_library();
-    RnnTable table;
-    library.load(table.create, "cudnnCreateRNNDescriptor");
-    library.load(table.destroy, "cudnnDestroyRNNDescriptor");
-    library.load(table.set, "cudnnSetRNNDescriptor_v8");
-    library.load(table.dropout_create, "cudnnCreateDropoutDescriptor");
-    library.load(table.dropout_destroy, "cudnnDestroyDropoutDescriptor");
-    library.load(table.dropout_set, "cudnnSetDropoutDescriptor");
-    library.load(table.data_create, "cudnnCreateRNNDataDescriptor");
-    library.load(table.data_destroy, "cudnnDestroyRNNDataDescriptor");
-    library.load(table.data_set, "cudnnSetRNNDataDescriptor");
-    library.load(table.tensor_create, "cudnnCreateTensorDescriptor");
-    library.load(table.tensor_destroy, "cudnnDestroyTensorDescriptor");
-    library.load(table.tensor_set, "cudnnSetTensorNdDescriptor");
-    library.load(table.tensor_get, "cudnnGetTensorNdDescriptor");
-    library.load(table.space_sizes, "cudnnGetRNNTempSpaceSizes");
-    library.load(table.weight_space_size, "cudnnGetRNNWeightSpaceSize");
-    library.load(table.weight_params, "cudnnGetRNNWeightParams");
-    library.load(table.forward, "cudnnRNNForward");
-    library.load(table.backward_data, "cudnnRNNBackwardData_v8");
-    library.load(table.backward_weights, "cudnnRNNBackwardWeights_v8");
-    return table;
-}
-
 /// The default may round single precision to tf32.
 cudnnMathType_t math_type(Precision precision) {
     switch (precision) {
@@ -45,7 +20,7 @@ cudnnMathType_t math_type(Precision precision) {
 }  // namespace
 
 const RnnTable& rnn_table() {
-    static const RnnTable table = load_rnn();
+    static const RnnTable table;
     return table;
 }
 
@@ -89,9 +64,9 @@ std::int64_t packed_elements(cudnnTensorDescriptor_t tensor) {
 
 LstmBatch::LstmBatch(const LstmShape& shape, std::int64_t samples, cudnnHandle_t handle,
                      cudnnRNNDescriptor_t network, bool training)
-    : input_(rnn_table().data_create, rnn_table().data_destroy),
-      output_(rnn_table().data_create, rnn_table().data_destroy),
-      state_(rnn_table().tensor_create, rnn_table().tensor_destroy) {
+    : input_(rnn_descriptor(rnn_table().data_create, rnn_table().data_destroy)),
+      output_(rnn_descriptor(rnn_table().data_create, rnn_table().data_destroy)),
+      state_(rnn_descriptor(rnn_table().tensor_create, rnn_table().tensor_destroy)) {
     set_lstm_data(input_.get(), shape, samples, shape.features);
     set_lstm_data(output_.get(), shape, samples, shape.hidden);
     const auto hidden = static_cast<int>(shape.hidden);
@@ -107,8 +82,8 @@ LstmBatch::LstmBatch(const LstmShape& shape, std::int64_t samples, cudnnHandle_t
 }
 
 LstmNetwork::LstmNetwork(const LstmShape& shape, Support& support)
-    : network_(rnn_table().create, rnn_table().destroy),
-      dropout_(rnn_table().dropout_create, rnn_table().dropout_destroy) {
+    : network_(rnn_descriptor(rnn_table().create, rnn_table().destroy)),
+      dropout_(rnn_descriptor(rnn_table().dropout_create, rnn_table().dropout_destroy)) {
     const RnnTable& table = rnn_table();
     dnn_check(table.dropout_set(dropout_.get(), support.dnn_handle(), 0.0F, nullptr, 0, 0),
               "cudnnSetDropoutDescriptor");
@@ -120,8 +95,8 @@ LstmNetwork::LstmNetwork(const LstmShape& shape, Support& support)
 
 void LstmNetwork::find_weights(const LstmShape& shape, Support& support) {
     const RnnTable& table = rnn_table();
-    const RnnDescriptor<cudnnTensorDescriptor_t> matrix(table.tensor_create, table.tensor_destroy);
-    const RnnDescriptor<cudnnTensorDescriptor_t> bias(table.tensor_create, table.tensor_destroy);
+    const auto matrix = rnn_descriptor(table.tensor_create, table.tensor_destroy);
+    const auto bias = rnn_descriptor(table.tensor_create, table.tensor_destroy);
     weights_.features = shape.features;
     weights_.hidden = shape.hidden;
     const Buffer space = support.device().allocate(weight_bytes_);

@@ -15,45 +15,38 @@ namespace cohort::cuda {
 
 /// The functions that are used beside those of DnnApi, with the header's signatures.
 struct RnnTable {
-    decltype(&cudnnCreateRNNDescriptor) create = nullptr;
-    decltype(&cudnnDestroyRNNDescriptor) destroy = nullptr;
-    decltype(&cudnnSetRNNDescriptor_v8) set = nullptr;
-    decltype(&cudnnCreateDropoutDescriptor) dropout_create = nullptr;
-    decltype(&cudnnDestroyDropoutDescriptor) dropout_destroy = nullptr;
-    decltype(&cudnnSetDropoutDescriptor) dropout_set = nullptr;
-    decltype(&cudnnCreateRNNDataDescriptor) data_create = nullptr;
-    decltype(&cudnnDestroyRNNDataDescriptor) data_destroy = nullptr;
-    decltype(&cudnnSetRNNDataDescriptor) data_set = nullptr;
-    decltype(&cudnnCreateTensorDescriptor) tensor_create = nullptr;
-    decltype(&cudnnDestroyTensorDescriptor) tensor_destroy = nullptr;
-    decltype(&cudnnSetTensorNdDescriptor) tensor_set = nullptr;
-    decltype(&cudnnGetTensorNdDescriptor) tensor_get = nullptr;
-    decltype(&cudnnGetRNNTempSpaceSizes) space_sizes = nullptr;
-    decltype(&cudnnGetRNNWeightSpaceSize) weight_space_size = nullptr;
-    decltype(&cudnnGetRNNWeightParams) weight_params = nullptr;
-    decltype(&cudnnRNNForward) forward = nullptr;
-    decltype(&cudnnRNNBackwardData_v8) backward_data = nullptr;
-    decltype(&cudnnRNNBackwardWeights_v8) backward_weights = nullptr;
+    COHORT_LIBRARY_FUNCTION(dnn_library, create, cudnnCreateRNNDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, destroy, cudnnDestroyRNNDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, set, cudnnSetRNNDescriptor_v8);
+    COHORT_LIBRARY_FUNCTION(dnn_library, dropout_create, cudnnCreateDropoutDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, dropout_destroy, cudnnDestroyDropoutDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, dropout_set, cudnnSetDropoutDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, data_create, cudnnCreateRNNDataDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, data_destroy, cudnnDestroyRNNDataDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, data_set, cudnnSetRNNDataDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, tensor_create, cudnnCreateTensorDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, tensor_destroy, cudnnDestroyTensorDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, tensor_set, cudnnSetTensorNdDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, tensor_get, cudnnGetTensorNdDescriptor);
+    COHORT_LIBRARY_FUNCTION(dnn_library, space_sizes, cudnnGetRNNTempSpaceSizes);
+    COHORT_LIBRARY_FUNCTION(dnn_library, weight_space_size, cudnnGetRNNWeightSpaceSize);
+    COHORT_LIBRARY_FUNCTION(dnn_library, weight_params, cudnnGetRNNWeightParams);
+    COHORT_LIBRARY_FUNCTION(dnn_library, forward, cudnnRNNForward);
+    COHORT_LIBRARY_FUNCTION(dnn_library, backward_data, cudnnRNNBackwardData_v8);
+    COHORT_LIBRARY_FUNCTION(dnn_library, backward_weights, cudnnRNNBackwardWeights_v8);
 };
 /// Loaded at first use. Errors: DeviceError when the library or one of them is missing.
 [[nodiscard]] const RnnTable& rnn_table();
 
-/// A descriptor of cuDNN and the function that destroys it.
 template <class T>
-class RnnDescriptor {
-public:
-    RnnDescriptor(cudnnStatus_t (*create)(T*), cudnnStatus_t (*destroy)(T)) : destroy_(destroy) {
-        dnn_check(create(&value_), "cudnnCreate...Descriptor");
-    }
-    RnnDescriptor(const RnnDescriptor&) = delete;
-    RnnDescriptor& operator=(const RnnDescriptor&) = delete;
-    ~RnnDescriptor() { static_cast<void>(destroy_(value_)); }
-    [[nodiscard]] T get() const noexcept { return value_; }
-
-private:
-    T value_ = nullptr;
-    cudnnStatus_t (*destroy_)(T);
-};
+using RnnDescriptor = LibraryDescriptor<T, cudnnStatus_t>;
+template <class T>
+[[nodiscard]] RnnDescriptor<T> rnn_descriptor(cudnnStatus_t (*create)(T*),
+                                              cudnnStatus_t (*destroy)(T)) {
+    T made = nullptr;
+    dnn_check(create(&made), "cudnnCreate...Descriptor");
+    return {made, destroy};
+}
 
 /// Positions, features and hidden units of an LSTM, and the type of its tensors.
 struct LstmShape {

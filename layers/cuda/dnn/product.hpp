@@ -1,31 +1,182 @@
 #pragma once
 
-#include <memory>
+#include <array>
+#include <map>
+#include <mutex>
+#include <vector>
 
+#include "cohort/core/error.hpp"
 #include "layers/cuda/dnn/blas.hpp"
+#include "layers/tuning.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
+
+/// One handle per GPU, for good: it may be shared by threads.
+inline cublasLtHandle_t blas_handle(const Device& device) {
+    static std::mutex mutex;
+    static std::map<int, cublasLtHandle_t> handles;
+    const std::lock_guard lock(mutex);
+    use(device);
+    cublasLtHandle_t& handle = handles[gpu_facts(device).index];
+    if (handle == nullptr) {
+        check_blas(blas().create(&handle), "cublasLtCreate");
+    }
+    return handle;
+}
 
 /// A product with its algorithm. Making one may measure: it queues work and waits for it.
 class Product {
 public:
     /// Errors: DeviceError when the library has no algorithm for it.
-    Product(const ProductShape& shape, const KernelContext& context);
-    Product(const Product&) = delete;
-    Product& operator=(const Product&) = delete;
-    ~Product();
+    Product(const ProductShape& asked, const KernelContext& context)
+        : shape_(asked),
+          device_(context.device),
+          stream_(context.stream),
+          native_(static_cast<cudaStream_t>(native_stream(context.stream))),
+          handle_(blas_handle(context.device)),
+          description_(asked, context.precision, context.deterministic) {
+        // Without the epilogue where no algorithm has it.
+        if (!find_candidates() && shape_.epilogue != Epilogue::kNone) {
+            shape_.epilogue = Epilogue::kNone;
+            description_.set_epilogue(Epilogue::kNone);
+            static_cast<void>(find_candidates());
+        }
+        if (candidates_.empty()) {
+            fail<DeviceError>(
+                {.where = "matrix product",
+                 .what = "cuBLASLt has no algorithm for " + product_key(asked, context.precision)});
+        }
+        choose(context);
+    }
 
     /// Device memory that run() wants.
-    [[nodiscard]] std::size_t scratch_bytes() const noexcept;
+    [[nodiscard]] std::size_t scratch_bytes() const noexcept {
+        return candidates_[chosen_].workspaceSize;
+    }
     /// The shape's epilogue, or kNone where no algorithm has it: the caller's work then.
-    [[nodiscard]] Epilogue epilogue() const noexcept;
+    [[nodiscard]] Epilogue epilogue() const noexcept { return shape_.epilogue; }
     /// Queues the product; can be recorded. @param bias  null where the epilogue has none
     /// @param scratch  aligned to 256 bytes; matrices and bias to 16
-    void run(const void* a, const void* b, void* d, const void* bias, void* scratch);
+    void run(const void* a, const void* b, void* d, const void* bias, void* scratch) {
+        if (shape_.epilogue == Epilogue::kBias) {
+            description_.set_bias(bias);
+        }
+        check_blas(launch(chosen_, a, b, d, scratch), "cublasLtMatmul");
+    }
 
 private:
-    struct Impl;
-    std::unique_ptr<Impl> impl_;
+    static constexpr int kMostCandidates = 8;
+
+    [[nodiscard]] bool find_candidates() {
+        std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> found{};
+        int count = 0;
+        const cublasStatus_t status =
+            blas().heuristic(handle_, description_.operation(), description_.first(),
+                             description_.second(), description_.result(), description_.result(),
+                             description_.preference(), kMostCandidates, found.data(), &count);
+        if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
+            check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
+        }
+        for (int i = 0; i < count; ++i) {
+            if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS) {
+                candidates_.push_back(found[static_cast<std::size_t>(i)]);
+            }
+        }
+        return !candidates_.empty();
+    }
+
+    /// The first candidate, or what was fastest when it was measured.
+    void choose(const KernelContext& context) {
+        if (context.deterministic || context.tuning == nullptr || candidates_.size() == 1) {
+            return;
+        }
+        const std::string key = gpu_facts(device_).name + " cublaslt " +
+                                std::to_string(blas().version()) + " " +
+                                product_key(shape_, context.precision);
+        int remembered = context.tuning->find(key);
+        if (remembered < 0) {
+            remembered = measure();
+            if (remembered < 0) {
+                return;
+            }
+            context.tuning->remember(key, remembered);
+        }
+        if (static_cast<std::size_t>(remembered) < candidates_.size()) {
+            chosen_ = static_cast<std::size_t>(remembered);
+        }
+    }
+
+    /// The fastest candidate; -1 when there is no memory to try them.
+    [[nodiscard]] int measure() {
+        try {
+            const auto bytes = [](std::int64_t elements, ElementType type) {
+                return static_cast<std::size_t>(elements) * element_bytes(type);
+            };
+            const Buffer a = zeros(bytes(shape_.rows * shape_.depth, shape_.in));
+            const Buffer b = zeros(bytes(shape_.depth * shape_.columns, shape_.in));
+            const Buffer d = zeros(bytes(shape_.rows * shape_.columns, shape_.out));
+            const Buffer bias = zeros(bytes(shape_.columns, shape_.out));
+            const Buffer scratch = device_.allocate(kMostProductScratch);
+            if (shape_.epilogue == Epilogue::kBias) {
+                description_.set_bias(bias.data());
+            }
+            std::size_t best = 0;
+            double least = 0;
+            for (std::size_t i = 0; i < candidates_.size(); ++i) {
+                const double seconds = time(i, a.data(), b.data(), d.data(), scratch.data());
+                if (seconds > 0 && (least == 0 || seconds < least)) {
+                    least = seconds;
+                    best = i;
+                }
+            }
+            return static_cast<int>(best);
+        } catch (const OutOfMemory&) {
+            return -1;
+        }
+    }
+
+    [[nodiscard]] Buffer zeros(std::size_t bytes) {
+        Buffer buffer = device_.allocate(bytes);
+        stream_.fill_zero(buffer.data(), bytes);
+        return buffer;
+    }
+
+    /// Seconds of a few runs, the first not counted; 0 for a candidate that does not run.
+    [[nodiscard]] double time(std::size_t candidate, const void* a, const void* b, void* d,
+                              void* scratch) {
+        constexpr int kRuns = 5;
+        if (launch(candidate, a, b, d, scratch) != CUBLAS_STATUS_SUCCESS) {
+            return 0;
+        }
+        const std::unique_ptr<Event> start = stream_.record();
+        for (int i = 0; i < kRuns; ++i) {
+            check_blas(launch(candidate, a, b, d, scratch), "cublasLtMatmul");
+        }
+        const std::unique_ptr<Event> end = stream_.record();
+        end->wait();
+        return end->seconds_since(*start);
+    }
+
+    [[nodiscard]] cublasStatus_t launch(std::size_t candidate, const void* a, const void* b,
+                                        void* d, void* scratch) const {
+        const float one = 1;
+        const float zero = 0;
+        const cublasLtMatmulHeuristicResult_t& algorithm = candidates_[candidate];
+        return blas().matmul(handle_, description_.operation(), &one, b, description_.first(), a,
+                             description_.second(), &zero, d, description_.result(), d,
+                             description_.result(), &algorithm.algo, scratch,
+                             algorithm.workspaceSize, native_);
+    }
+
+    ProductShape shape_;
+    Device& device_;
+    Stream& stream_;
+    cudaStream_t native_;
+    cublasLtHandle_t handle_;
+    ProductDescription description_;
+    std::vector<cublasLtMatmulHeuristicResult_t> candidates_;
+    std::size_t chosen_ = 0;
 };
 
 }  // namespace cohort::cuda

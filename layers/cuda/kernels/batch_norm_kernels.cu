@@ -139,11 +139,8 @@ __global__ void apply_kernel(BnProblem p, const T* x, const T* added, std::int64
     const bool adds = added != nullptr && (added_stored == p.stored || c < p.channels);
     float scale[V];
     float offset[V];
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-        scale[v] = p.values.scale[c + v];
-        offset[v] = p.values.offset[c + v];
-    }
+    channel_values(p.values.scale + c, scale);
+    channel_values(p.values.offset + c, offset);
 #pragma unroll 4
     for (std::int64_t row = place.first_row; row < p.rows; row += place.row_step) {
         float value[V];
@@ -187,12 +184,9 @@ __global__ void reduce_kernel(BnProblem p, BnMask mask, const T* x, const T* y, 
         float mean[V];
         float scale[V];
         float offset[V];
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            mean[v] = p.values.mean[c + v];
-            scale[v] = p.values.scale[c + v];
-            offset[v] = p.values.offset[c + v];
-        }
+        channel_values(p.values.mean + c, mean);
+        channel_values(p.values.scale + c, scale);
+        channel_values(p.values.offset + c, offset);
 #pragma unroll 2
         for (std::int64_t row = place.first_row; row < p.rows; row += place.row_step) {
             const std::int64_t i = row * p.stored + c;
@@ -271,15 +265,12 @@ __global__ void input_gradient_kernel(BnProblem p, BnMask mask, const T* x, cons
     float a[V];
     float b[V];
     float d[V];
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-        mean[v] = p.values.mean[c + v];
-        scale[v] = p.values.scale[c + v];
-        offset[v] = p.values.offset[c + v];
-        a[v] = p.values.a[c + v];
-        b[v] = p.values.b[c + v];
-        d[v] = p.values.d[c + v];
-    }
+    channel_values(p.values.mean + c, mean);
+    channel_values(p.values.scale + c, scale);
+    channel_values(p.values.offset + c, offset);
+    channel_values(p.values.a + c, a);
+    channel_values(p.values.b + c, b);
+    channel_values(p.values.d + c, d);
 #pragma unroll 2
     for (std::int64_t row = place.first_row; row < p.rows; row += place.row_step) {
         const std::int64_t i = row * p.stored + c;

@@ -2,9 +2,9 @@
 
 #include <type_traits>
 
-#include "elements.cuh"
 #include "layers/cuda/rules/channel_math.hpp"
-#include "reduce.cuh"
+#include "tensor/cuda/elements.cuh"
+#include "tensor/cuda/reduce.cuh"
 
 // Device side of channel_math.hpp: a thread's place in the tiles, 16-byte accesses, folding of a
 // block's sums in a fixed order.
@@ -32,6 +32,14 @@ __device__ inline void store(T* to, const float (&from)[V]) {
         pack.values[v] = from_float<T>(from[v]);
     }
     *reinterpret_cast<ChannelPack<T, V>*>(to) = pack;
+}
+/// The values of V neighbouring channels.
+template <int V>
+__device__ inline void channel_values(const float* from, float (&to)[V]) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+        to[v] = from[v];
+    }
 }
 template <int V>
 __device__ inline void clear(float (&values)[V]) {

@@ -17,10 +17,7 @@ __global__ void bias_relu_kernel(RowProblem p, const float* bias, bool relu, T* 
     float own[V];
     clear(own);
     if (bias != nullptr) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            own[v] = bias[c + v];
-        }
+        channel_values(bias + c, own);
     }
     for (std::int64_t row = place.first_row; row < p.rows; row += place.row_step) {
         T* at = y + row * p.channels + c;

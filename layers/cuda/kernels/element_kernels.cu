@@ -1,6 +1,6 @@
-#include "element_map.cuh"
 #include "layers/cuda/kernels/element_kernels.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
+#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {
@@ -21,6 +21,41 @@ struct ReluMask {
         return relu_slope(y, gradient);
     }
 };
+
+struct Gelu {
+    COHORT_HD float operator()(std::int64_t /*i*/, float x) const { return gelu(x); }
+};
+struct GeluSlope {
+    COHORT_HD float operator()(std::int64_t /*i*/, float x, float gradient) const {
+        return gelu_slope(x, gradient);
+    }
+};
+/// sigmoid(0) is not 0, but padding channels must stay zero.
+struct Sigmoid {
+    std::int64_t channels;
+    std::int64_t block;
+    COHORT_HD float operator()(std::int64_t i, float x) const {
+        return channels == block || i % block < channels ? sigmoid(x) : 0.0F;
+    }
+};
+struct SigmoidSlope {
+    COHORT_HD float operator()(std::int64_t /*i*/, float y, float gradient) const {
+        return sigmoid_slope(y, gradient);
+    }
+};
+struct Tanh {
+    COHORT_HD float operator()(std::int64_t /*i*/, float x) const { return tanhf(x); }
+};
+struct TanhSlope {
+    COHORT_HD float operator()(std::int64_t /*i*/, float y, float gradient) const {
+        return tanh_slope(y, gradient);
+    }
+};
+
+Sigmoid sigmoid_of(const TensorFormat& format) {
+    const bool padded = format.shape.rank() == 3 && format.block > format.shape[0];
+    return padded ? Sigmoid{format.shape[0], format.block} : Sigmoid{1, 1};
+}
 
 template <class To, class From>
 __global__ void cast_kernel(To* to, const From* from, std::int64_t count) {
@@ -43,11 +78,6 @@ __global__ void unscale_kernel(float* values, std::int64_t count, StepValues* st
 }
 
 }  // namespace
-
-void add_elements(cudaStream_t stream, ElementType type, void* to, const void* from,
-                  std::int64_t count) {
-    launch_map(stream, "add", type, count, Sum{}, to, static_cast<const void*>(to), from);
-}
 
 void cast_elements(cudaStream_t stream, ElementType to_type, void* to, ElementType from_type,
                    const void* from, std::int64_t count) {
@@ -91,6 +121,34 @@ void add_two_elements(cudaStream_t stream, ElementType type, void* y, const void
         launch_map(stream, "add+relu", type, count, ReluOfSum{}, y, a, b);
     } else {
         launch_map(stream, "add", type, count, Sum{}, y, a, b);
+    }
+}
+
+void activate(cudaStream_t stream, ActivationKind kind, const TensorFormat& format,
+              std::int64_t samples, void* y, const void* x) {
+    const std::int64_t count = samples * format.sample_floats();
+    if (kind == ActivationKind::kSigmoid) {
+        launch_map(stream, "sigmoid", format.type, count, sigmoid_of(format), y, x);
+    } else if (kind == ActivationKind::kTanh) {
+        launch_map(stream, "tanh", format.type, count, Tanh{}, y, x);
+    } else {
+        launch_map(stream, "gelu", format.type, count, Gelu{}, y, x);
+    }
+}
+
+void activate_backward(cudaStream_t stream, ActivationKind kind, const TensorFormat& format,
+                       std::int64_t samples, void* gradient_out, const void* values,
+                       const void* gradient) {
+    const std::int64_t count = samples * format.sample_floats();
+    if (kind == ActivationKind::kSigmoid) {
+        launch_map(stream, "sigmoid backward", format.type, count, SigmoidSlope{}, gradient_out,
+                   values, gradient);
+    } else if (kind == ActivationKind::kTanh) {
+        launch_map(stream, "tanh backward", format.type, count, TanhSlope{}, gradient_out, values,
+                   gradient);
+    } else {
+        launch_map(stream, "gelu backward", format.type, count, GeluSlope{}, gradient_out, values,
+                   gradient);
     }
 }
 

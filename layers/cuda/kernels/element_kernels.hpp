@@ -4,15 +4,12 @@
 
 #include <cstdint>
 
-#include "cohort/layers/kernel.hpp"
+#include "cohort/layers/layer.hpp"
 
 // Elementwise kernels that several layers and the support queue; device memory throughout. A result
 // may take an operand's place.
 namespace cohort::cuda {
 
-/// to += from, `count` elements of that type, sums in single precision.
-void add_elements(cudaStream_t stream, ElementType type, void* to, const void* from,
-                  std::int64_t count);
 /// Single precision to `type` or back, the same order.
 void cast_elements(cudaStream_t stream, ElementType to_type, void* to, ElementType from_type,
                    const void* from, std::int64_t count);
@@ -28,5 +25,14 @@ void relu_mask_elements(cudaStream_t stream, ElementType type, void* gradient_ou
 /// y = a + b, then ReLU when asked.
 void add_two_elements(cudaStream_t stream, ElementType type, void* y, const void* a, const void* b,
                       std::int64_t count, bool relu);
+
+/// y = f(x), all but ReLU (see relu_elements). Elements of padding channels, whose number modulo
+/// `block` is `channels` or more, become zero.
+void activate(cudaStream_t stream, ActivationKind kind, const TensorFormat& format,
+              std::int64_t samples, void* y, const void* x);
+/// gradient_out = gradient f'(x). @param values  GELU: x; sigmoid and tanh: y
+void activate_backward(cudaStream_t stream, ActivationKind kind, const TensorFormat& format,
+                       std::int64_t samples, void* gradient_out, const void* values,
+                       const void* gradient);
 
 }  // namespace cohort::cuda

@@ -2,10 +2,10 @@
 //
 // Column sums: a block of 32 x 8 threads sums 32 columns of a stretch of rows, then one launch adds
 // the stretches up, first to last.
-#include "element_map.cuh"
 #include "layers/cuda/kernels/linear_kernels.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
 #include "tensor/cuda.hpp"
+#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {

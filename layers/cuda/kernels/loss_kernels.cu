@@ -1,8 +1,8 @@
 // Losses: softmax cross entropy by a warp per sample, squared error elementwise. Sums are double
 // precision: per thread, per block, then over the blocks, each in a fixed order.
-#include "element_map.cuh"
 #include "layers/cuda/kernels/loss_kernels.hpp"
-#include "reduce.cuh"
+#include "tensor/cuda/element_map.cuh"
+#include "tensor/cuda/reduce.cuh"
 
 namespace cohort::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cohort/tensor/element.hpp"
-#include "layers/cuda/rules/pool_math.hpp"
+#include "layers/cuda/rules/channel_math.hpp"
 
 // Pooling over windows of [samples, height, width, channels], channels fastest; device memory.
 namespace cohort::cuda {

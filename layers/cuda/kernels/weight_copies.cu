@@ -1,6 +1,6 @@
-#include "element_map.cuh"
 #include "layers/cuda/kernels/weight_copies.hpp"
 #include "tensor/cuda.hpp"
+#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {
@@ -10,12 +10,12 @@ constexpr int kThreads = 256;
 template <class T>
 __device__ void copy_block(const WeightCopy& copy) {
     auto* to = static_cast<T*>(copy.to);
-    const std::int64_t elements = copy_elements(copy.order);
+    const std::int64_t elements = copy.form.elements();
     const std::int64_t begin =
         (static_cast<std::int64_t>(blockIdx.x) - copy.first_block) * kCopiesPerBlock;
     const std::int64_t end = min(begin + kCopiesPerBlock, elements);
     for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-        const std::int64_t source = weight_source(copy.order, i);
+        const std::int64_t source = weight_source(copy.form, i);
         to[i] = from_float<T>(source < 0 ? 0.0F : copy.from[source]);
     }
 }
@@ -24,35 +24,57 @@ __global__ void refresh_kernel(const WeightCopy* table, int entries) {
     const int entry =
         entry_of_block(entries, blockIdx.x, [&](int i) { return table[i].first_block; });
     const WeightCopy copy = table[entry];
-    switch (copy.type) {
+    switch (copy.form.type) {
         case ElementType::kF32: copy_block<float>(copy); break;
         case ElementType::kBf16: copy_block<__nv_bfloat16>(copy); break;
         case ElementType::kF16: copy_block<__half>(copy); break;
     }
 }
 
+struct WeightPlace {
+    WeightForm form;
+    COHORT_HD std::int64_t operator()(std::int64_t i) const { return weight_place(form, i); }
+};
+struct ImageSource {
+    ImageOrder order;
+    COHORT_HD std::int64_t operator()(std::int64_t i) const { return image_source(order, i); }
+};
+struct ImagePlace {
+    ImageOrder order;
+    COHORT_HD std::int64_t operator()(std::int64_t i) const { return image_place(order, i); }
+};
+
+/// to[i] = from[source(i)], or 0 where that is below 0.
+template <class To, class From, class Source>
+__global__ void gather_kernel(To* to, const From* from, std::int64_t count, Source source) {
+    for (std::int64_t i = thread_number(); i < count; i += thread_count()) {
+        const std::int64_t at = source(i);
+        to[i] = from_float<To>(at < 0 ? 0.0F : to_float(from[at]));
+    }
+}
+
+template <class To, class From, class Source>
+void launch_gather(cudaStream_t stream, const char* name, To* to, const From* from,
+                   std::int64_t count, const Source& source) {
+    const Launch launch = launch_for(count, kMostBlocks);
+    gather_kernel<<<launch.blocks, launch.threads, 0, stream>>>(to, from, count, source);
+    check_launch(name);
+}
+
 template <class T>
-__global__ void store_kernel(WeightOrder order, const T* from, float* gradient,
-                             std::int64_t elements) {
-    for (std::int64_t i = thread_number(); i < elements; i += thread_count()) {
-        gradient[i] = to_float(from[weight_place(order, i)]);
+__global__ void pack_kernel(T* space, LstmParameters<const float> parameters, LstmWeights weights) {
+    for (std::int64_t i = thread_number(); i < weights.elements(); i += thread_count()) {
+        const LstmPlace place = lstm_place(weights, i);
+        space[place.theirs] = from_float<T>(parameters.at[place.parameter][place.ours]);
     }
 }
 
 template <class T>
-__global__ void channels_last_kernel(ImageOrder order, const float* from, T* to,
-                                     std::int64_t elements) {
-    for (std::int64_t i = thread_number(); i < elements; i += thread_count()) {
-        const std::int64_t source = image_source(order, i);
-        to[i] = from_float<T>(source < 0 ? 0.0F : from[source]);
-    }
-}
-
-template <class T>
-__global__ void row_major_kernel(ImageOrder order, const T* from, float* to,
-                                 std::int64_t elements) {
-    for (std::int64_t i = thread_number(); i < elements; i += thread_count()) {
-        to[i] = to_float(from[image_place(order, i)]);
+__global__ void unpack_kernel(LstmParameters<float> gradients, const T* space,
+                              LstmWeights weights) {
+    for (std::int64_t i = thread_number(); i < weights.elements(); i += thread_count()) {
+        const LstmPlace place = lstm_place(weights, i);
+        gradients.at[place.parameter][place.ours] = to_float(space[place.theirs]);
     }
 }
 
@@ -67,40 +89,50 @@ void refresh_copies(cudaStream_t stream, const WeightCopy* table, int entries,
     check_launch("weight copies");
 }
 
-void store_weight_gradient(cudaStream_t stream, const WeightOrder& order, ElementType type,
-                           const void* from, float* gradient) {
-    const std::int64_t elements = order.outer * order.channels * order.inner;
-    const Launch launch = launch_for(elements, kMostBlocks);
-    with_type(type, [&](auto zero) {
-        using T = decltype(zero);
-        store_kernel<<<launch.blocks, launch.threads, 0, stream>>>(
-            order, static_cast<const T*>(from), gradient, elements);
+void store_weight_gradient(cudaStream_t stream, const WeightForm& form, const void* from,
+                           float* gradient) {
+    with_type(form.type, [&](auto zero) {
+        launch_gather(stream, "weight gradient", gradient, static_cast<const decltype(zero)*>(from),
+                      form.outer * form.channels * form.inner, WeightPlace{form});
     });
-    check_launch("weight gradient");
 }
 
 void images_to_channels_last(cudaStream_t stream, const ImageOrder& order, ElementType type,
                              const float* from, void* to, std::int64_t samples) {
-    const std::int64_t elements = samples * order.pixels * order.stored;
-    const Launch launch = launch_for(elements, kMostBlocks);
     with_type(type, [&](auto zero) {
-        using T = decltype(zero);
-        channels_last_kernel<<<launch.blocks, launch.threads, 0, stream>>>(
-            order, from, static_cast<T*>(to), elements);
+        launch_gather(stream, "images to channels last", static_cast<decltype(zero)*>(to), from,
+                      samples * order.pixels * order.stored, ImageSource{order});
     });
-    check_launch("images to channels last");
 }
 
 void images_to_row_major(cudaStream_t stream, const ImageOrder& order, ElementType type,
                          const void* from, float* to, std::int64_t samples) {
-    const std::int64_t elements = samples * order.pixels * order.channels;
-    const Launch launch = launch_for(elements, kMostBlocks);
+    with_type(type, [&](auto zero) {
+        launch_gather(stream, "images to row major", to, static_cast<const decltype(zero)*>(from),
+                      samples * order.pixels * order.channels, ImagePlace{order});
+    });
+}
+
+void pack_lstm_weights(cudaStream_t stream, const LstmWeights& weights, ElementType type,
+                       void* space, const LstmParameters<const float>& parameters) {
+    const Launch launch = launch_for(weights.elements(), kMostBlocks);
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
-        row_major_kernel<<<launch.blocks, launch.threads, 0, stream>>>(
-            order, static_cast<const T*>(from), to, elements);
+        pack_kernel<<<launch.blocks, launch.threads, 0, stream>>>(static_cast<T*>(space),
+                                                                  parameters, weights);
     });
-    check_launch("images to row major");
+    check_launch("weights of an LSTM");
+}
+
+void unpack_lstm_gradients(cudaStream_t stream, const LstmWeights& weights, ElementType type,
+                           const LstmParameters<float>& gradients, const void* space) {
+    const Launch launch = launch_for(weights.elements(), kMostBlocks);
+    with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        unpack_kernel<<<launch.blocks, launch.threads, 0, stream>>>(
+            gradients, static_cast<const T*>(space), weights);
+    });
+    check_launch("gradients of an LSTM");
 }
 
 }  // namespace cohort::cuda

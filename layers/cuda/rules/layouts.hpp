@@ -3,47 +3,56 @@
 #include <cstdint>
 
 #include "cohort/core/host_device.hpp"
+#include "cohort/tensor/element.hpp"
 
 // Orders of elements in device memory: index arithmetic without any CUDA in it.
 namespace cohort::cuda {
 
-/// A parameter [outer, channels, inner] and its copy: the same order, or [outer, inner, padded]
-/// with zeros in the channels that are missing.
-struct WeightOrder {
+/// In which type and order a kernel reads a parameter of the flat buffer, row-major
+/// [outer, channels, inner]: a convolution's [O, I/groups, KH KW], a matrix's [O, F, 1].
+struct WeightForm {
     std::int64_t outer = 1;
     std::int64_t channels = 1;
     std::int64_t inner = 1;
-    std::int64_t padded = 1;  ///< >= channels
+    std::int64_t padded_channels = 1;  ///< in the copy, >= channels: the rest is zero
+    /// The copy is [outer, inner, padded_channels] (filters of NHWC); false: as in the flat buffer.
     bool channels_last = false;
+    ElementType type = ElementType::kF32;
+
+    friend bool operator==(const WeightForm&, const WeightForm&) noexcept = default;
+    /// Elements of the copy.
+    [[nodiscard]] COHORT_HD constexpr std::int64_t elements() const noexcept {
+        return outer * inner * (channels_last ? padded_channels : channels);
+    }
+    /// The flat buffer itself has this form.
+    [[nodiscard]] constexpr bool as_is() const noexcept {
+        const bool same_order = !channels_last || inner == 1 || channels == 1;
+        return type == ElementType::kF32 && same_order && padded_channels == channels;
+    }
 };
 
-/// Elements of the copy.
-COHORT_HD constexpr std::int64_t copy_elements(const WeightOrder& order) {
-    return order.outer * order.inner * (order.channels_last ? order.padded : order.channels);
-}
-
 /// Index in the parameter of the copy's element; -1: a zero.
-COHORT_HD constexpr std::int64_t weight_source(const WeightOrder& order, std::int64_t element) {
-    if (!order.channels_last) {
+COHORT_HD constexpr std::int64_t weight_source(const WeightForm& form, std::int64_t element) {
+    if (!form.channels_last) {
         return element;
     }
-    const std::int64_t row = element / order.padded;
-    const std::int64_t channel = element - row * order.padded;
-    const std::int64_t outer = row / order.inner;
-    const std::int64_t inner = row - outer * order.inner;
-    return channel < order.channels ? (outer * order.channels + channel) * order.inner + inner : -1;
+    const std::int64_t row = element / form.padded_channels;
+    const std::int64_t channel = element - row * form.padded_channels;
+    const std::int64_t outer = row / form.inner;
+    const std::int64_t inner = row - outer * form.inner;
+    return channel < form.channels ? (outer * form.channels + channel) * form.inner + inner : -1;
 }
 
 /// Index in the copy of the parameter's element.
-COHORT_HD constexpr std::int64_t weight_place(const WeightOrder& order, std::int64_t element) {
-    if (!order.channels_last) {
+COHORT_HD constexpr std::int64_t weight_place(const WeightForm& form, std::int64_t element) {
+    if (!form.channels_last) {
         return element;
     }
-    const std::int64_t row = element / order.inner;
-    const std::int64_t inner = element - row * order.inner;
-    const std::int64_t outer = row / order.channels;
-    const std::int64_t channel = row - outer * order.channels;
-    return (outer * order.inner + inner) * order.padded + channel;
+    const std::int64_t row = element / form.inner;
+    const std::int64_t inner = element - row * form.inner;
+    const std::int64_t outer = row / form.channels;
+    const std::int64_t channel = row - outer * form.channels;
+    return (outer * form.inner + inner) * form.padded_channels + channel;
 }
 
 /// Images [samples, channels, pixels], row-major, and as [samples, pixels, stored] with zeros in

@@ -4,11 +4,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 namespace cohort {
 namespace {
 
+/// The cost of staleness that the options name.
+EfficiencyModel staleness_cost(const ChooserOptions& options) {
+    return options.efficiency == EfficiencySource::kModel && options.coefficients
+               ? EfficiencyModel(*options.coefficients)
+               : EfficiencyModel();
+}
+
+constexpr double kRemembered = 50;  ///< measurements after which a measurement has faded to a third
+constexpr double kLeastRatio = 0.5;
+constexpr double kMostRatio = 1.5;
 constexpr double kMoved = 0.1;  ///< relative, of a local step time: all plans are rated again
 
 /// "3", "3 and 5", "3, 5 and 7"
@@ -31,6 +43,87 @@ bool same_members(const SyncPlan& a, const SyncPlan& b) {
 
 }  // namespace
 
+PlanRater::PlanRater(const ModeSetting& setting)
+    : job_(setting.job),
+      reference_batch_(static_cast<double>(reference_batch_of(setting))),
+      staleness_(staleness_cost(setting.chooser)) {
+}
+
+RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const TimeDraws& draws,
+                          const std::vector<std::int64_t>& begun, const GradientFacts& gradients,
+                          double pace, bool in_force) const {
+    RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}};
+    SyncPlan& plan = rated.option.plan;
+    rated.timing = time_plan(plan, own_times_of(plan, rated.option.batches, load),
+                             rated.option.batches, static_cast<std::int64_t>(reference_batch_),
+                             draws, own_times_of(plan, begun, load));
+    Candidate& candidate = rated.candidate;
+    candidate.plan = in_force ? plan.name : rated.option.shape.name();
+    candidate.samples_s = rated.timing.samples_s * pace;
+    if (plan.lr_unit == SyncPlan::LrUnit::kAdaScale && gradients.noise_scale > 0) {
+        candidate.batch_efficiency =
+            batch_efficiency(gradients.noise_scale, reference_batch_,
+                             rated.timing.samples_s * rated.timing.update_s);
+    }
+    const StalenessFeatures features = features_of(plan, rated.timing, gradients);
+    ScaledEfficiency worth{.scale = plan.lr_scale};
+    if (in_force) {
+        worth.efficiency = staleness_.efficiency(features);
+    } else {
+        worth = staleness_.best_scale(features);
+        plan.lr_scale = worth.scale;
+        if (worth.scale != 1) {
+            candidate.plan += fmt::format("@{}", worth.scale);
+        }
+        plan.name = candidate.plan;
+    }
+    candidate.staleness_efficiency = worth.efficiency;
+    candidate.rate =
+        candidate.samples_s * candidate.batch_efficiency * candidate.staleness_efficiency;
+    return rated;
+}
+
+StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming& timing,
+                                         const GradientFacts& gradients) const {
+    return {.mean_lag = timing.mean_lag,
+            .max_lag = timing.max_lag,
+            .lr_scale = plan.lr_scale,
+            .momentum = job_.momentum,
+            .look_ahead = plan.look_ahead,
+            .step_curvature = gradients.curvature,
+            .noise_ratio = gradients.noise_scale / reference_batch_,
+            .learns = job_.flops_per_sample > 0};
+}
+
+void PaceRecord::went(bool waits, double seconds, double samples, double predicted_samples_s) {
+    if (predicted_samples_s <= 0) {
+        return;
+    }
+    samples_ += samples;
+    predicted_ += predicted_samples_s * seconds;
+    if (predicted_ < window_) {
+        return;
+    }
+    ++windows_;
+    Kind& kind = kinds_[waits ? 1 : 0];
+    const double ratio = std::clamp(samples_ / predicted_, kLeastRatio, kMostRatio);
+    const bool first = kind.window < 0;
+    kind = {.ratio = first ? ratio : (of(waits) + ratio) / 2, .window = windows_};
+    all_ += (ratio - all_) / 4;
+    restart();
+}
+
+void PaceRecord::restart() {
+    samples_ = 0;
+    predicted_ = 0;
+}
+
+double PaceRecord::of(bool waits) const {
+    const Kind& kind = kinds_[waits ? 1 : 0];
+    const double age = (windows_ - kind.window) / kRemembered;
+    return all_ + std::exp(-age) * (kind.ratio - all_);
+}
+
 bool same_way(const PlanOption& a, const PlanOption& b) {
     return a.batches == b.batches && same_members(a.plan, b.plan) && a.plan.late == b.plan.late &&
            a.plan.lag_rule.has_value() == b.plan.lag_rule.has_value();
@@ -42,9 +135,8 @@ void PlanRanking::rank(const PlanOption& current, const std::vector<PlanShape>& 
     others_.clear();
     for (const PlanShape& shape : shapes) {
         PlanOption option = make_option(shape, setting_, load_);
-        const bool known = std::any_of(others_.begin(), others_.end(), [&](const RatedPlan& one) {
-            return same_way(one.option, option);
-        });
+        const bool known = std::ranges::any_of(
+            others_, [&](const RatedPlan& one) { return same_way(one.option, option); });
         if (known) {
             continue;
         }
@@ -53,7 +145,7 @@ void PlanRanking::rank(const PlanOption& current, const std::vector<PlanShape>& 
             others_.push_back(std::move(one));
         }
     }
-    std::stable_sort(others_.begin(), others_.end(), [](const RatedPlan& a, const RatedPlan& b) {
+    std::ranges::stable_sort(others_, [](const RatedPlan& a, const RatedPlan& b) {
         return a.candidate.rate > b.candidate.rate;
     });
 }
@@ -65,17 +157,14 @@ RatedPlan PlanRanking::take(std::size_t choice) {
 std::vector<Candidate> PlanRanking::candidates(const Candidate& first) const {
     constexpr std::size_t kMostListed = 20;
     std::vector<Candidate> all{first};
-    for (const RatedPlan& other : others_) {
-        all.push_back(other.candidate);
-    }
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.rate > b.rate; });
+    std::ranges::transform(others_, std::back_inserter(all), &RatedPlan::candidate);
+    std::ranges::stable_sort(all, std::greater(), &Candidate::rate);
     all.resize(std::min(all.size(), kMostListed));
     return all;
 }
 
 bool PlanRanking::moved(const LoadEstimate& now, const std::vector<int>& live) const {
-    return std::any_of(live.begin(), live.end(), [&](int worker) {
+    return std::ranges::any_of(live, [&](int worker) {
         const auto i = static_cast<std::size_t>(worker);
         const double before_s = load_.own_s(i, setting_.batch);
         return std::abs(now.own_s(i, setting_.batch) - before_s) > kMoved * before_s;

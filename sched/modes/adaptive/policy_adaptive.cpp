@@ -1,13 +1,8 @@
 #include "sched/modes/adaptive/policy_adaptive.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
-
-#include "sched/modes/policies.hpp"
 
 namespace cohort {
 namespace {
@@ -97,9 +92,7 @@ Decision AdaptivePolicy::restart(const Telemetry& telemetry, std::string reason)
 PlanOption AdaptivePolicy::option_of(const SyncPlan& plan,
                                      std::vector<std::int64_t> batches) const {
     batches.resize(setting().live.size(), setting().batch);
-    const bool equal = std::all_of(batches.begin(), batches.end(), [this](std::int64_t samples) {
-        return samples == setting().batch;
-    });
+    const bool equal = std::ranges::count(batches, setting().batch) == std::ssize(batches);
     return {.shape = PlanShape{.mode = plan.name, .balanced = !equal},
             .plan = plan,
             .batches = std::move(batches)};
@@ -126,7 +119,7 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     paces_.went(current_.shape.waits(), seconds, samples, predicted_samples_s_);
     const LoadView& view = *telemetry.load;
     std::int64_t pushes = 0;
-    for (const WorkerTelemetry& worker : telemetry.workers) {
+    for (const WorkerReport& worker : telemetry.workers) {
         pushes += worker.pushes;
     }
     const std::optional<double> wake_s =
@@ -209,10 +202,6 @@ Decision AdaptivePolicy::take(std::size_t choice) {
             .batches = current_.batches,
             .reason = std::move(reason),
             .record = std::move(record)};
-}
-
-std::unique_ptr<ModePolicy> make_adaptive_policy(Mode mode, const ModeSetting& setting) {
-    return std::make_unique<AdaptivePolicy>(std::move(mode), setting);
 }
 
 }  // namespace cohort

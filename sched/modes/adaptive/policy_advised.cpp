@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "sched/modes/policies.hpp"
-
 namespace cohort {
 namespace {
 
@@ -40,24 +38,21 @@ void AdvisedPolicy::switched(const SwitchReport& report) {
 }
 
 double AdvisedPolicy::healthy_samples_s() const {
-    double least_s = 0;
-    for (const int worker : live()) {
-        const double own_s =
-            ranking().load().own_s(static_cast<std::size_t>(worker), setting().batch);
-        least_s = least_s == 0 ? own_s : std::min(least_s, own_s);
-    }
-    return static_cast<double>(setting().batch * static_cast<std::int64_t>(live().size())) /
-           least_s;
+    return static_cast<double>(setting().batch * std::ssize(live())) / std::ranges::min(own_s());
+}
+
+std::vector<double> AdvisedPolicy::own_s() const {
+    std::vector<double> seconds;
+    std::ranges::transform(live(), std::back_inserter(seconds), [this](int worker) {
+        return ranking().load().own_s(static_cast<std::size_t>(worker), setting().batch);
+    });
+    return seconds;
 }
 
 RateFeatures AdvisedPolicy::features_of(const RatedPlan& plan, const Telemetry& telemetry) const {
     const auto workers = static_cast<double>(live().size());
     const auto logarithm = [](double value) { return value > 0 ? std::log10(value) / 10 : 0; };
-    std::vector<double> own_s;
     double waited = 0;
-    for (const int worker : live()) {
-        own_s.push_back(ranking().load().own_s(static_cast<std::size_t>(worker), setting().batch));
-    }
     for (const CohortSpec& cohort : plan.option.plan.cohorts) {
         waited = std::max(waited, static_cast<double>(cohort.quorum));
     }
@@ -66,7 +61,7 @@ RateFeatures AdvisedPolicy::features_of(const RatedPlan& plan, const Telemetry& 
     x[RateFeatures::kTimedPace] = std::log(plan.timing.samples_s / healthy_samples_s());
     x[RateFeatures::kSampleWorth] =
         std::log(plan.candidate.staleness_efficiency * plan.candidate.batch_efficiency);
-    x.set_times(std::move(own_s));
+    x.set_times(own_s());
     x[RateFeatures::kMeanLag] = plan.timing.mean_lag;
     x[RateFeatures::kMostLag] = std::min(plan.timing.max_lag, workers) / workers;
     x[RateFeatures::kWaitedFor] = waited / workers;

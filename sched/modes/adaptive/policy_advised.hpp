@@ -50,6 +50,9 @@ protected:
     [[nodiscard]] const PlanOption& advised() const noexcept { return advised_; }
 
 private:
+    /// Of live(), for full batches.
+    [[nodiscard]] std::vector<double> own_s() const;
+
     std::unique_ptr<ModePolicy> adviser_;
     PlanOption advised_;
     std::vector<RateWindow> windows_;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "sched/modes/adaptive/policy_advised.hpp"
-#include "sched/modes/policies.hpp"
 
 // STAR's learned chooser: a regressor predicts the progress rate of every plan. It learns from the
 // measured rates of the plans in force, and star-h-exact decides as long as the regressor's error

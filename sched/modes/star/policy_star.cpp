@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <utility>
 
 #include "sched/telemetry/straggler_windows.hpp"
@@ -54,29 +55,10 @@ std::string StarPolicy::why(const StarLook& look) const {
     if (!straggling_) {
         return "nobody is predicted to straggle";
     }
-    const auto slowest = std::max_element(look.own_s.begin(), look.own_s.end());
+    const auto slowest = std::ranges::max_element(look.own_s);
     return fmt::format("worker {} is predicted to take {:.2f} times as long as the fastest",
                        live()[static_cast<std::size_t>(slowest - look.own_s.begin())],
                        *slowest / look.fastest());
-}
-
-std::vector<std::vector<int>> StarPolicy::named(std::vector<std::vector<int>> groups) const {
-    for (std::vector<int>& group : groups) {
-        for (int& worker : group) {
-            worker = live()[static_cast<std::size_t>(worker)];
-        }
-    }
-    return groups;
-}
-
-std::vector<std::vector<int>> StarPolicy::positions(std::vector<std::vector<int>> groups) const {
-    for (std::vector<int>& group : groups) {
-        for (int& worker : group) {
-            const auto found = std::lower_bound(live().begin(), live().end(), worker);
-            worker = static_cast<int>(found - live().begin());
-        }
-    }
-    return groups;
 }
 
 /// Until the noise scale is known it counts as the reference batch: half of the samples added to a
@@ -112,7 +94,12 @@ std::string StarPolicy::name_of(const StarPlan& plan) const {
 
 SyncPlan StarPolicy::plan_of(const StarPlan& wanted, const StarLook& look) const {
     if (wanted.kind == StarPlan::Kind::kGroups) {
-        return grouped_plan(wanted.groups, setting());
+        std::vector<std::vector<int>> groups = wanted.groups;
+        for (std::vector<int>& group : groups) {
+            std::ranges::transform(group, group.begin(),
+                                   [this](int i) { return live()[static_cast<std::size_t>(i)]; });
+        }
+        return grouped_plan(groups, setting());
     }
     ModeSetting now = setting();
     for (std::size_t i = 0; i < live().size(); ++i) {
@@ -128,12 +115,8 @@ double StarPolicy::samples_s(const StarPlan& plan, const StarLook& look) const {
         return (pushes * look.batch + look.noise_scale) / cost(plan, look);
     }
     double sum = 0;
-    for (const std::vector<int>& group : positions(plan.groups)) {
-        double slowest = 0;
-        for (const int i : group) {
-            slowest = std::max(slowest, look.own_s[static_cast<std::size_t>(i)]);
-        }
-        sum += static_cast<double>(group.size()) * look.batch / slowest;
+    for (const std::vector<int>& group : plan.groups) {
+        sum += static_cast<double>(group.size()) * look.batch / look.slowest_of(group);
     }
     return sum;
 }
@@ -148,8 +131,7 @@ DecisionRecord StarPolicy::record(const StarLook& look, const std::string& reaso
         one.rate = (look.reference_batch + look.noise_scale) / cost(rival, look);
         one.batch_efficiency = one.rate / one.samples_s;
     }
-    std::stable_sort(made.candidates.begin(), made.candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.rate > b.rate; });
+    std::ranges::stable_sort(made.candidates, std::greater(), &Candidate::rate);
     made.candidates.resize(std::min(made.candidates.size(), kMostListed));
     for (std::size_t i = 0; i < live().size(); ++i) {
         if (look.own_s[i] > kStraggles * look.fastest()) {

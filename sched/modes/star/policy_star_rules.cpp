@@ -4,9 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "cohort/core/statistics.hpp"
 #include "sched/cost/worker_grouping.hpp"
-#include "sched/modes/batch_balance.hpp"
-#include "sched/modes/policies.hpp"
 #include "sched/modes/star/policy_star.hpp"
 
 // STAR's rules, each as a policy.
@@ -20,7 +19,7 @@ std::vector<int> listed_orders(int workers, int chosen) {
     for (int i = 0; i <= kGrid; ++i) {
         orders.push_back(static_cast<int>(std::lround(std::pow(workers, i / double{kGrid}))));
     }
-    std::sort(orders.begin(), orders.end());
+    std::ranges::sort(orders);
     orders.erase(std::unique(orders.begin(), orders.end()), orders.end());
     return orders;
 }
@@ -58,10 +57,10 @@ protected:
     }
 
 private:
-    [[nodiscard]] StarPlan each(const StarLook& look) const {
+    [[nodiscard]] static StarPlan each(const StarLook& look) {
         StarPlan plan{.kind = StarPlan::Kind::kEach, .groups = {}};
         for (int i = 0; i < look.workers(); ++i) {
-            plan.groups.push_back({live()[static_cast<std::size_t>(i)]});
+            plan.groups.push_back({i});
         }
         return plan;
     }
@@ -76,12 +75,12 @@ public:
 
 protected:
     [[nodiscard]] StarPlan choose(const StarLook& look) const override {
-        return plan_of_choice(choice(look), look);
+        const StarChoice chosen = choice(look);
+        return chosen.dynamic ? groups_of(chosen) : order_of(chosen.order, look);
     }
     [[nodiscard]] double cost(const StarPlan& plan, const StarLook& look) const override {
         if (plan.kind == StarPlan::Kind::kGroups) {
-            return star_dynamic_cost(look.own_s, positions(plan.groups), look.batch,
-                                     look.noise_scale);
+            return star_dynamic_cost(look.own_s, plan.groups, look.batch, look.noise_scale);
         }
         const int order = plan.kind == StarPlan::Kind::kAll ? look.workers() : plan.order;
         return star_static_cost(look.own_s, std::min(order, look.workers()), look.batch,
@@ -104,20 +103,17 @@ protected:
 
 private:
     [[nodiscard]] StarChoice choice(const StarLook& look) const {
-        const double cut = exact_ ? cut_ * median_of(look.own_s) : cut_;
+        const double cut = exact_ ? cut_ * upper_median(look.own_s) : cut_;
         return star_choice(look.own_s, look.batch, look.noise_scale, exact_, cut);
     }
-    [[nodiscard]] StarPlan groups_of(const StarChoice& choice) const {
-        return {.kind = StarPlan::Kind::kGroups, .groups = named(choice.groups)};
+    [[nodiscard]] static StarPlan groups_of(const StarChoice& choice) {
+        return {.kind = StarPlan::Kind::kGroups, .groups = choice.groups};
     }
     /// static:N is ssgd.
     [[nodiscard]] static StarPlan order_of(int order, const StarLook& look) {
         return order == look.workers()
                    ? StarPlan()
                    : StarPlan{.kind = StarPlan::Kind::kOrder, .order = order, .groups = {}};
-    }
-    [[nodiscard]] StarPlan plan_of_choice(const StarChoice& choice, const StarLook& look) const {
-        return choice.dynamic ? groups_of(choice) : order_of(choice.order, look);
     }
 
     bool exact_;
@@ -138,12 +134,8 @@ protected:
         if (plan.kind == StarPlan::Kind::kAll) {
             return star_ring_cost(look.own_s, look.workers(), look.batch, look.noise_scale);
         }
-        const std::vector<std::vector<int>> members = positions(plan.groups);
-        double slowest = 0;
-        for (const int member : members.front()) {
-            slowest = std::max(slowest, look.own_s.at(static_cast<std::size_t>(member)));
-        }
-        return updates_needed(plan.order * look.batch, look.noise_scale) * slowest;
+        return updates_needed(plan.order * look.batch, look.noise_scale) *
+               look.slowest_of(plan.groups.front());
     }
     [[nodiscard]] std::vector<StarPlan> rivals(const StarLook& look) const override {
         std::vector<StarPlan> plans;
@@ -155,20 +147,22 @@ protected:
     }
 
 private:
-    [[nodiscard]] StarPlan ring_of(int order, const StarLook& look) const {
+    [[nodiscard]] static StarPlan ring_of(int order, const StarLook& look) {
         if (order == look.workers()) {
             return {};
         }
+        std::vector<int> all(look.own_s.size());
+        std::iota(all.begin(), all.end(), 0);
         return {.kind = StarPlan::Kind::kRing,
                 .order = order,
-                .groups = {fastest(live(), look.own_s, order)}};
+                .groups = {fastest(all, look.own_s, order)}};
     }
 };
 
 }  // namespace
 
 std::unique_ptr<ModePolicy> make_ssgd_or_asgd_policy(Mode mode, const ModeSetting& setting) {
-    return std::make_unique<TwoModePolicy>(std::move(mode), setting);
+    return policy_of<TwoModePolicy>(std::move(mode), setting);
 }
 
 std::unique_ptr<ModePolicy> make_star_policy(Mode mode, const ModeSetting& setting) {

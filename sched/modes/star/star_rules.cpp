@@ -14,11 +14,10 @@ namespace cohort {
 namespace {
 
 std::vector<double> ascending(std::span<const double> own_s) {
-    check_invariant(
-        !own_s.empty() && std::all_of(own_s.begin(), own_s.end(), [](double s) { return s > 0; }),
-        "times of workers");
+    check_invariant(!own_s.empty() && std::ranges::all_of(own_s, [](double s) { return s > 0; }),
+                    "times of workers");
     std::vector<double> sorted(own_s.begin(), own_s.end());
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     return sorted;
 }
 
@@ -78,8 +77,7 @@ std::vector<std::vector<int>> star_groups(std::span<const double> own_s, double 
     for (std::size_t i = 0; i < own_s.size(); ++i) {
         groups.push_back({.workers = {static_cast<int>(i)}, .mean = own_s[i]});
     }
-    std::stable_sort(groups.begin(), groups.end(),
-                     [](const TimedGroup& a, const TimedGroup& b) { return a.mean < b.mean; });
+    std::ranges::stable_sort(groups, {}, &TimedGroup::mean);
     while (groups.size() > 1) {
         std::size_t nearest = 1;
         for (std::size_t i = 2; i < groups.size(); ++i) {
@@ -99,7 +97,7 @@ std::vector<std::vector<int>> star_groups(std::span<const double> own_s, double 
     }
     std::vector<std::vector<int>> workers;
     for (TimedGroup& group : groups) {
-        std::sort(group.workers.begin(), group.workers.end());
+        std::ranges::sort(group.workers);
         workers.push_back(std::move(group.workers));
     }
     return workers;

@@ -179,6 +179,18 @@ void make_own_folder(const std::string& path, FolderRule rule) {
     const OutputFolder folder(path, rule);
 }
 
+int write_all(int file, std::string_view text) noexcept {
+    while (!text.empty()) {
+        const ssize_t put = ::write(file, text.data(), text.size());
+        if (put > 0) {
+            text.remove_prefix(static_cast<std::size_t>(put));
+        } else if (put == 0 || errno != EINTR) {
+            return put == 0 ? ENOSPC : errno;
+        }
+    }
+    return 0;
+}
+
 int open_in_place(const char* path, int flags) noexcept {
     struct stat facts {};
     // Before opening: a device may do something when it is opened.

@@ -75,9 +75,8 @@ std::vector<double> curve_of(const Runs& runs) {
     std::size_t points = 0;
     std::vector<std::vector<double>> curves;
     for (const SimulationResult& run : runs.results) {
-        const auto fewest = std::min_element(
-            run.evaluations.begin(), run.evaluations.end(),
-            [](const auto& a, const auto& b) { return a.test_samples < b.test_samples; });
+        const auto fewest =
+            std::ranges::min_element(run.evaluations, {}, &EvaluationPoint::test_samples);
         std::vector<double>& curve = curves.emplace_back();
         for (const EvaluationPoint& point : run.evaluations) {
             if (point.test_samples == fewest->test_samples) {
@@ -107,8 +106,7 @@ std::vector<double> curve_of(const Runs& runs) {
 
 /// Number of points, with fractions, until a falling curve reaches a level.
 double reached(const std::vector<double>& curve, double level) {
-    const auto at =
-        std::find_if(curve.begin(), curve.end(), [level](double loss) { return loss <= level; });
+    const auto at = std::ranges::find_if(curve, [level](double loss) { return loss <= level; });
     const auto index = static_cast<double>(at - curve.begin());
     if (at == curve.begin()) {
         return index + 1;
@@ -237,9 +235,8 @@ std::multimap<std::string, const Runs*> references_of(const std::map<std::string
 
 /// The scale of kLrScales that is the ratio of two rates; none: another ratio.
 std::optional<double> scale_of(double rate, double of) {
-    const auto found = std::find_if(kLrScales.begin(), kLrScales.end(), [&](double scale) {
-        return std::abs(rate - scale * of) <= kSame * rate;
-    });
+    const auto found = std::ranges::find_if(
+        kLrScales, [&](double scale) { return std::abs(rate - scale * of) <= kSame * rate; });
     return found == kLrScales.end() ? std::nullopt : std::optional<double>(*found);
 }
 

@@ -46,8 +46,7 @@ std::string group_of(const EfficiencyRow& row, HoldOut hold_out) {
 std::vector<double> ranks_of(const std::vector<double>& values) {
     std::vector<std::size_t> order(values.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+    std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
     std::vector<double> ranks(values.size());
     for (std::size_t begin = 0; begin < order.size();) {
         std::size_t end = begin + 1;
@@ -150,10 +149,10 @@ std::vector<double> predict_held_out(const std::vector<EfficiencyRow>& rows, Hol
     std::vector<double> predicted(rows.size(), 1.0);
     const auto group = [hold_out](const EfficiencyRow& row) { return group_of(row, hold_out); };
     std::set<std::string> groups;
-    std::transform(rows.begin(), rows.end(), std::inserter(groups, groups.end()), group);
+    std::ranges::transform(rows, std::inserter(groups, groups.end()), group);
     for (const std::string& one : groups) {
         std::vector<EfficiencyRow> others;
-        std::copy_if(rows.begin(), rows.end(), std::back_inserter(others), [&](const auto& row) {
+        std::ranges::copy_if(rows, std::back_inserter(others), [&](const auto& row) {
             return hold_out == HoldOut::kNothing || group(row) != one;
         });
         const EfficiencyModel model(fit_efficiency(others));

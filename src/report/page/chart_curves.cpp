@@ -29,9 +29,8 @@ std::optional<double> accuracy_at(const RunPictures& run, double time_s) {
     if (points.empty() || time_s < points.front().virtual_s) {
         return std::nullopt;
     }
-    const auto after = std::find_if(points.begin(), points.end(), [time_s](const auto& point) {
-        return point.virtual_s >= time_s;
-    });
+    const auto after = std::ranges::find_if(
+        points, [time_s](const auto& point) { return point.virtual_s >= time_s; });
     if (after == points.end()) {
         return points.back().accuracy;
     }
@@ -121,7 +120,7 @@ void add_curve(Picture& picture, const ExperimentMode& mode, std::size_t index,
     const std::string name = escaped(mode.name);
     std::string band = points_text(curve, x, y, &Spread::most);
     const std::string line = points_text(curve, x, y, &Spread::median);
-    std::reverse(curve.begin(), curve.end());
+    std::ranges::reverse(curve);
     band += " " + points_text(curve, x, y, &Spread::least);
     picture.add(
         fmt::format("<g class=\"{}{}\"><title>{}</title><polygon class=\"band\" "

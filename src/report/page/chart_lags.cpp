@@ -46,7 +46,7 @@ std::size_t bins_needed(const std::vector<double>& shares) {
 
 void add_row(Picture& picture, std::size_t mode, const std::vector<double>& shares, const Scale& x,
              double base) {
-    const double most = *std::max_element(shares.begin(), shares.end());
+    const double most = *std::ranges::max_element(shares);
     const double width = std::max(0.8, x(1.0 / SimulationResult::kLagBins) - x(0) - 0.6);
     std::string path;
     for (std::size_t bin = 0; bin < shares.size(); ++bin) {
@@ -87,7 +87,7 @@ std::string draw_lags(const PageData& data, std::size_t pattern) {
     constexpr int kTicks = 8;
     picture.x_axis(x, bottom, bottom - kLagsTop, round_ticks(0, x.to, kTicks),
                    "lag, reference batches");
-    if (std::any_of(rows.begin(), rows.end(), [bins](const auto& row) {
+    if (std::ranges::any_of(rows, [bins](const auto& row) {
             return row.second.size() == bins && row.second.back() > 0;
         })) {
         picture.text(x.end, kLagsTop - 8, "end", "last bar: this lag and more");

@@ -28,8 +28,6 @@ Spread spread_over(const std::vector<RunRow>& rows, Get get) {
 
 void measure(ComparedCell& cell) {
     using Number = std::optional<double>;
-    cell.aimed =
-        static_cast<std::size_t>(std::count_if(cell.rows.begin(), cell.rows.end(), has_target));
     cell.tta_s = spread_over(cell.rows, [](const RunRow& row) {
         constexpr double kNever = std::numeric_limits<double>::infinity();
         return has_target(row) ? Number(row.tta_virtual_s.value_or(kNever)) : Number();
@@ -62,11 +60,9 @@ std::vector<std::size_t> judged_modes(const SweepResults& results, const Compari
         judged = all_but_reference([](const ExperimentMode& /*mode*/) { return true; });
         std::erase_if(
             judged, [&](std::size_t mode) { return comparison.to_reference[mode].all.pairs == 0; });
-        const auto best =
-            std::min_element(judged.begin(), judged.end(), [&](std::size_t a, std::size_t b) {
-                return comparison.to_reference[a].all.tta.value <
-                       comparison.to_reference[b].all.tta.value;
-            });
+        const auto best = std::ranges::min_element(judged, {}, [&](std::size_t mode) {
+            return comparison.to_reference[mode].all.tta.value;
+        });
         judged = best == judged.end() ? judged : std::vector{*best};
     }
     return judged;
@@ -97,28 +93,16 @@ void compare_pairs(const SweepResults& results, Comparison& comparison) {
     }
 }
 
-bool leads(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
-           std::size_t pattern, bool least) {
-    const Spread& own = comparison.cells[mode][pattern].*measure;
-    if (!comparison.complete[pattern] || own.runs == 0 || !std::isfinite(own.median)) {
-        return false;
-    }
-    return std::all_of(comparison.cells.begin(), comparison.cells.end(), [&](const auto& cells) {
-        const Spread& other = cells[pattern].*measure;
-        return other.runs == 0 || (least ? own.median <= other.median : own.median >= other.median);
-    });
-}
-
 }  // namespace
 
 Spread spread_of(const std::vector<double>& values) {
     if (values.empty()) {
         return {};
     }
-    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    const auto [least, most] = std::ranges::minmax_element(values);
     return {.runs = values.size(),
-            .finite = static_cast<std::size_t>(std::count_if(
-                values.begin(), values.end(), [](double value) { return std::isfinite(value); })),
+            .finite = static_cast<std::size_t>(
+                std::ranges::count_if(values, [](double value) { return std::isfinite(value); })),
             .median = median(values),
             .least = *least,
             .most = *most};
@@ -145,9 +129,9 @@ Comparison compare(const SweepResults& results) {
         comparison.cells.push_back(std::move(cells));
     }
     for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
-        comparison.complete.push_back(std::all_of(
-            comparison.cells.begin(), comparison.cells.end(),
-            [&](const auto& cells) { return cells[pattern].rows.size() == results.seeds.size(); }));
+        comparison.complete.push_back(std::ranges::all_of(comparison.cells, [&](const auto& cells) {
+            return cells[pattern].rows.size() == results.seeds.size();
+        }));
     }
     if (!results.modes.empty()) {
         compare_pairs(results, comparison);
@@ -161,14 +145,17 @@ double median_of(const ComparedCell& cell, double RunRow::*number) {
         .median;
 }
 
-bool is_least(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
-              std::size_t pattern) {
-    return leads(comparison, measure, mode, pattern, true);
-}
-
-bool is_most(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
+bool is_best(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
              std::size_t pattern) {
-    return leads(comparison, measure, mode, pattern, false);
+    const Spread& own = comparison.cells[mode][pattern].*measure;
+    if (!comparison.complete[pattern] || own.runs == 0 || !std::isfinite(own.median)) {
+        return false;
+    }
+    const bool least = measure == &ComparedCell::tta_s;
+    return std::ranges::all_of(comparison.cells, [&](const auto& cells) {
+        const Spread& other = cells[pattern].*measure;
+        return other.runs == 0 || (least ? own.median <= other.median : own.median >= other.median);
+    });
 }
 
 }  // namespace cohort

@@ -1,57 +1,47 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "report/page/page.hpp"
 #include "report/page/report_tables.hpp"
-#include "report/page/verdict.hpp"
 
 namespace cohort {
 namespace {
 
-std::string cell_of(const std::string& text) {
-    std::string escaped;
-    for (const char c : text) {
-        escaped += c == '|' ? "\\|" : std::string(1, c);
+std::string line_of(const std::vector<std::string>& cells) {
+    std::string line = "|";
+    for (const std::string& cell : cells) {
+        line += ' ';
+        for (const char c : cell) {
+            line += c == '|' ? "\\|" : std::string(1, c);
+        }
+        line += " |";
     }
-    return escaped + " | ";
+    return line + '\n';
 }
 
-std::string cell_of(const CellText& text) {
-    std::string words = text.best ? "**" + text.main + "**" : text.main;
-    if (!text.below.empty()) {
-        words += fmt::format(" ({})", fmt::join(text.below, "; "));
-    }
-    return cell_of(words);
+std::string cell_words(const CellText& text) {
+    const std::string words = text.best ? "**" + text.main + "**" : text.main;
+    return text.below.empty() ? words : fmt::format("{} ({})", words, fmt::join(text.below, "; "));
 }
 
 std::string markdown_of(const ReportTable& table) {
-    std::string text = fmt::format("**{}** ({})\n\n| mode | ", table.title, table.caption);
-    for (const std::string& column : table.columns) {
-        text += cell_of(column);
-    }
-    text += "\n|---|";
+    std::vector<std::string> head{"mode"};
+    head.insert(head.end(), table.columns.begin(), table.columns.end());
+    std::string text =
+        fmt::format("**{}** ({})\n\n{}|---|", table.title, table.caption, line_of(head));
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
         text += "---:|";
     }
     text += '\n';
     for (const ReportTable::Row& row : table.rows) {
-        text += "| " + cell_of(row.note == "hindsight" ? "*" + row.name + "*" : row.name);
-        for (const CellText& cell : row.cells) {
-            text += cell_of(cell);
-        }
-        text += '\n';
+        std::vector<std::string> cells{row.note == "hindsight" ? "*" + row.name + "*" : row.name};
+        std::ranges::transform(row.cells, std::back_inserter(cells), cell_words);
+        text += line_of(cells);
     }
     return text + '\n';
-}
-
-/// Lines end without blanks.
-std::string without_trailing_blanks(const std::string& text) {
-    std::string result;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (!(text[i] == ' ' && i + 1 < text.size() && text[i + 1] == '\n')) {
-            result += text[i];
-        }
-    }
-    return result;
 }
 
 }  // namespace
@@ -76,7 +66,7 @@ std::string report_markdown(const SweepResults& results) {
             }
         }
     }
-    return without_trailing_blanks(text) + "```\n";
+    return text + "```\n";
 }
 
 }  // namespace cohort

@@ -8,8 +8,8 @@
 #include "core/units.hpp"
 #include "report/page/cell_text.hpp"
 #include "report/page/page_data.hpp"
+#include "report/page/report_tables.hpp"
 #include "report/page/svg.hpp"
-#include "report/page/verdict.hpp"
 
 namespace cohort {
 namespace {
@@ -23,6 +23,11 @@ std::string title_of(const SweepResults& results) {
 
 std::string counted(std::size_t count, const std::string& one) {
     return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+/// In HTML.
+std::string listed(const std::vector<std::string>& names) {
+    return escaped(fmt::format("{}", fmt::join(names, ", ")));
 }
 
 /// Facts of the sweep, and the number of finished runs.
@@ -42,14 +47,10 @@ std::string facts(const PageData& data) {
         text += ".";
     }
     if (!results.waiting.empty()) {
-        std::string names;
-        for (const std::string& mode : results.waiting) {
-            names += (names.empty() ? "" : ", ") + mode;
-        }
         text +=
             " Learning rates of these are still being chosen, and rows that they have are of an "
             "earlier choice: " +
-            escaped(names) + ".";
+            listed(results.waiting) + ".";
     }
     text += "</p>\n<details><summary>Options that all runs share</summary><p><code>";
     for (const auto& [name, value] : data.common) {
@@ -121,10 +122,10 @@ std::string subset_text(const PageData& data) {
 }
 
 std::string curves_section(const PageData& data) {
-    const bool any = std::any_of(data.pictures.begin(), data.pictures.end(), [](const auto& cells) {
-        return std::any_of(cells.begin(), cells.end(), [](const CellPictures& cell) {
-            return std::any_of(cell.runs.begin(), cell.runs.end(),
-                               [](const RunPictures& run) { return run.evaluations.size() > 1; });
+    const bool any = std::ranges::any_of(data.pictures, [](const auto& cells) {
+        return std::ranges::any_of(cells, [](const CellPictures& cell) {
+            return std::ranges::any_of(
+                cell.runs, [](const RunPictures& run) { return run.evaluations.size() > 1; });
         });
     });
     if (!any) {
@@ -225,16 +226,13 @@ std::string tuning_section(const PageData& data) {
     if (data.results.tuning.empty()) {
         return "";
     }
-    std::string edge;
-    for (const std::string& mode : modes_at_edge(data.results)) {
-        edge += (edge.empty() ? "" : ", ") + mode;
-    }
+    const std::vector<std::string> edge = modes_at_edge(data.results);
     return "<section><h2>How learning rates were chosen</h2>\n" +
            (edge.empty()
                 ? ""
                 : "<p>At the end of the list that was tried, so that a longer one may have "
                   "a better rate: " +
-                      escaped(edge) + ".</p>\n") +
+                      listed(edge) + ".</p>\n") +
            "<details><summary>The search</summary>\n" + tuning_table(data) +
            "</details></section>\n";
 }

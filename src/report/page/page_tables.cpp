@@ -1,32 +1,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "cohort/sched/chooser.hpp"
 #include "report/page/cell_text.hpp"
 #include "report/page/page_data.hpp"
-#include "report/page/plan_strip.hpp"
 #include "report/page/report_tables.hpp"
 #include "report/page/svg.hpp"
 
 namespace cohort {
 namespace {
 
-/// A table in a box that scrolls by itself; `name` is for screen readers.
-std::string in_box(const std::string& name, const std::string& table) {
+/// A table in a box that scrolls by itself. @param name  for screen readers @param columns  besides
+/// the mode @param rows  in HTML
+std::string in_box(const std::string& name, const std::string& caption,
+                   const std::vector<std::string>& columns, const std::string& rows) {
+    std::string head;
+    for (const std::string& column : columns) {
+        head += fmt::format("<th scope=\"col\">{}</th>", escaped(column));
+    }
     return fmt::format(
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">"
-        "<table>{}</table></div>\n",
-        escaped(name), table);
-}
-
-std::string head_row(const std::vector<std::string>& columns) {
-    std::string text = "<thead><tr><th scope=\"col\">mode</th>";
-    for (const std::string& column : columns) {
-        text += fmt::format("<th scope=\"col\">{}</th>", escaped(column));
-    }
-    return text + "</tr></thead>\n";
+        "<table><caption><span>{}</span></caption>"
+        "<thead><tr><th scope=\"col\">mode</th>{}</tr></thead>\n"
+        "<tbody>{}</tbody></table></div>\n",
+        escaped(name), escaped(caption), head, rows);
 }
 
 std::string mode_head(const std::string& name, const std::string& note) {
@@ -57,9 +57,7 @@ std::string table_html(const ReportTable& table) {
         }
         rows += "</tr>\n";
     }
-    return in_box(table.title, fmt::format("<caption><span>{}: {}</span></caption>",
-                                           escaped(table.title), escaped(table.caption)) +
-                                   head_row(table.columns) + "<tbody>" + rows + "</tbody>");
+    return in_box(table.title, table.title + ": " + table.caption, table.columns, rows);
 }
 
 /// A column of demands.
@@ -72,19 +70,16 @@ struct Demand {
 
 constexpr double kMega = 1e6;
 constexpr double kPercent = 0.01;
-const std::vector<Demand>& demands() {
-    static const std::vector<Demand> list{
-        {"worker: CPU, core s/s", &RunRow::worker_cpu, 1, true},
-        {"worker: network, MB/s", &RunRow::worker_bytes, kMega, true},
-        {"worker: waiting, %", &RunRow::worker_wait, kPercent, false},
-        {"server: CPU, core s/s", &RunRow::server_cpu, 1, true},
-        {"server: in, MB/s", &RunRow::server_rx_bytes, kMega, true},
-        {"server: out, MB/s", &RunRow::server_tx_bytes, kMega, true},
-        {"server: busy, %", &RunRow::server_busy, kPercent, false},
-        {"lag, reference batches", &RunRow::lag_mean, 1, false},
-    };
-    return list;
-}
+constexpr auto kDemands = std::to_array<Demand>({
+    {"worker: CPU, core s/s", &RunRow::worker_cpu, 1, true},
+    {"worker: network, MB/s", &RunRow::worker_bytes, kMega, true},
+    {"worker: waiting, %", &RunRow::worker_wait, kPercent, false},
+    {"server: CPU, core s/s", &RunRow::server_cpu, 1, true},
+    {"server: in, MB/s", &RunRow::server_rx_bytes, kMega, true},
+    {"server: out, MB/s", &RunRow::server_tx_bytes, kMega, true},
+    {"server: busy, %", &RunRow::server_busy, kPercent, false},
+    {"lag, reference batches", &RunRow::lag_mean, 1, false},
+});
 
 std::string demand_cell(const ComparedCell& cell, const ComparedCell& reference,
                         const Demand& demand) {
@@ -113,27 +108,24 @@ std::string result_tables(const PageData& data) {
 
 std::string demand_table(const PageData& data, std::size_t pattern) {
     std::vector<std::string> columns;
-    for (const Demand& demand : demands()) {
-        columns.emplace_back(demand.name);
-    }
+    std::ranges::transform(kDemands, std::back_inserter(columns), &Demand::name);
     const auto& cells = data.comparison.cells;
     std::string rows;
     for (std::size_t mode = 0; mode < cells.size(); ++mode) {
         rows += "<tr>" + mode_head(data.results.modes[mode].name,
                                    data.results.modes[mode].role == "ours" ? "ours" : "");
-        for (const Demand& demand : demands()) {
+        for (const Demand& demand : kDemands) {
             rows += demand_cell(cells[mode][pattern], cells[data.comparison.reference][pattern],
                                 demand);
         }
         rows += "</tr>\n";
     }
-    const std::string caption = fmt::format(
-        "<caption><span>Under {}: of each worker and each server on average, per second of "
-        "virtual time; median of the seeds; below it relative to {}</span></caption>",
-        escaped(data.results.patterns[pattern]),
-        escaped(data.results.modes[data.comparison.reference].name));
     return in_box("Demands under " + data.results.patterns[pattern],
-                  caption + head_row(columns) + "<tbody>" + rows + "</tbody>");
+                  fmt::format("Under {}: of each worker and each server on average, per second of "
+                              "virtual time; median of the seeds; below it relative to {}",
+                              data.results.patterns[pattern],
+                              data.results.modes[data.comparison.reference].name),
+                  columns, rows);
 }
 
 std::string decision_table(const PageData& data, std::size_t mode, std::size_t pattern) {
@@ -155,14 +147,12 @@ std::string decision_table(const PageData& data, std::size_t mode, std::size_t p
         return rows;
     }
     const std::string name = data.results.modes[mode].name;
-    const std::string caption =
-        fmt::format("<caption><span>Decisions of {} under {}, first seed: {}{}</span></caption>",
-                    escaped(name), escaped(data.results.patterns[pattern]), decisions.size(),
-                    decisions.size() > kMost ? fmt::format(", of which the first {}", kMost) : "");
-    return in_box("Decisions of " + name, caption +
-                                              head_row({"at, s", "why", "samples/s predicted",
-                                                        "measured", "for, s", "next best, rate"}) +
-                                              "<tbody>" + rows + "</tbody>");
+    return in_box(
+        "Decisions of " + name,
+        fmt::format("Decisions of {} under {}, first seed: {}{}", name,
+                    data.results.patterns[pattern], decisions.size(),
+                    decisions.size() > kMost ? fmt::format(", of which the first {}", kMost) : ""),
+        {"at, s", "why", "samples/s predicted", "measured", "for, s", "next best, rate"}, rows);
 }
 
 std::string tuning_table(const PageData& data) {
@@ -179,11 +169,9 @@ std::string tuning_table(const PageData& data) {
     }
     return in_box(
         "Learning rates",
-        "<caption><span>Every mode's rate is chosen by the same search: smallest median time "
-        "to the target, then highest accuracy at the end</span></caption>" +
-            head_row(
-                {"learning rate", "seed", "time to the target, virtual s", "accuracy at the end"}) +
-            "<tbody>" + rows + "</tbody>");
+        "Every mode's rate is chosen by the same search: smallest median time to the target, then "
+        "highest accuracy at the end",
+        {"learning rate", "seed", "time to the target, virtual s", "accuracy at the end"}, rows);
 }
 
 std::string command_lists(const PageData& data) {

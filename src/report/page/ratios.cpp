@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace cohort {
 namespace {
@@ -27,8 +28,7 @@ double mean_of(const std::vector<SeedSum>& sums, std::span<const std::uint32_t> 
 }
 
 std::size_t index_of_seed(const SweepResults& results, const ExperimentSeed& seed) {
-    return static_cast<std::size_t>(std::find(results.seeds.begin(), results.seeds.end(), seed) -
-                                    results.seeds.begin());
+    return static_cast<std::size_t>(std::ranges::find(results.seeds, seed) - results.seeds.begin());
 }
 
 }  // namespace
@@ -121,9 +121,8 @@ Ratio RunPairs::ratio(const std::vector<Pairs>& patterns) const {
 
 std::vector<Ratio> RunPairs::ratios(const std::vector<Pairs>& patterns) const {
     std::vector<Ratio> found;
-    for (const Pairs& pairs : patterns) {
-        found.push_back(ratio({pairs}));
-    }
+    std::ranges::transform(patterns, std::back_inserter(found),
+                           [this](const Pairs& pairs) { return ratio({pairs}); });
     return found;
 }
 
@@ -134,21 +133,14 @@ Duel RunPairs::duel(std::size_t mode, std::size_t other) const {
 }
 
 std::optional<std::size_t> RunPairs::best_without(std::size_t pattern, std::size_t seed) const {
-    struct Score {
-        std::size_t misses = 0;
-        double log_times = 0;
-        bool operator<(const Score& other) const {
-            return misses != other.misses ? misses < other.misses : log_times < other.log_times;
-        }
-    };
     std::optional<std::size_t> best;
-    Score least;
+    std::pair<std::size_t, double> least;  // misses, then the sum of log times
     for (const std::size_t mode : fixed_) {
-        Score score;
+        std::pair<std::size_t, double> score;
         for (std::size_t other = 0; other < seeds_; ++other) {
             if (other != seed) {
-                score.misses += run(mode, pattern, other)->missed ? 1U : 0U;
-                score.log_times += run(mode, pattern, other)->tta();
+                score.first += run(mode, pattern, other)->missed ? 1U : 0U;
+                score.second += run(mode, pattern, other)->tta();
             }
         }
         if (!best || score < least) {
@@ -162,10 +154,9 @@ std::optional<std::size_t> RunPairs::best_without(std::size_t pattern, std::size
 OracleChoices RunPairs::choose_oracle() const {
     OracleChoices choices(patterns_, std::vector<std::optional<std::size_t>>(seeds_));
     for (std::size_t pattern = 0; pattern < patterns_ && has_target_ && seeds_ > 1; ++pattern) {
-        const bool complete = std::all_of(fixed_.begin(), fixed_.end(), [&](std::size_t mode) {
+        const bool complete = std::ranges::all_of(fixed_, [&](std::size_t mode) {
             const auto& runs = runs_[mode][pattern];
-            return std::all_of(runs.begin(), runs.end(),
-                               [](const auto& one) { return one.has_value(); });
+            return std::ranges::all_of(runs, [](const auto& one) { return one.has_value(); });
         });
         for (std::size_t seed = 0; seed < seeds_ && complete; ++seed) {
             choices[pattern][seed] = best_without(pattern, seed);
@@ -207,9 +198,8 @@ Regret RunPairs::regret(std::size_t mode, const OracleChoices& oracle) const {
     };
     if (regret.patterns > 0) {
         regret.median = over_patterns(median);
-        regret.worst = over_patterns([](std::vector<double> means) {
-            return *std::max_element(means.begin(), means.end());
-        });
+        regret.worst = over_patterns(
+            [](std::vector<double> means) { return *std::ranges::max_element(means); });
     }
     return regret;
 }

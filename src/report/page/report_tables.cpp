@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "report/page/cell_text.hpp"
 #include "report/page/svg.hpp"
@@ -55,34 +57,34 @@ public:
         std::vector<ReportTable> tables;
         if (results_.modes.size() > 1) {
             tables.push_back(against_reference());
-            add_with_oracle(tables);
+            if (std::ranges::any_of(comparison_.regrets,
+                                    [](const Regret& regret) { return regret.patterns > 0; })) {
+                tables.push_back(regrets());
+            }
             for (const std::size_t mode : comparison_.judged) {
                 tables.push_back(against_each(mode));
             }
         }
         if (comparison_.has_target) {
             tables.push_back(measures("Time to the target", "virtual seconds", &ComparedCell::tta_s,
-                                      seconds_text, &is_least));
+                                      seconds_text));
         }
         if (learned()) {
             tables.push_back(measures("Accuracy at the end", "whole test set",
-                                      &ComparedCell::accuracy, accuracy_text, &is_most));
+                                      &ComparedCell::accuracy, accuracy_text));
         }
         tables.push_back(measures("Samples per second",
                                   "of virtual time; below it the share of the ideal pace",
-                                  &ComparedCell::samples_per_s, short_number, &is_most));
+                                  &ComparedCell::samples_per_s, short_number));
         return tables;
     }
 
 private:
-    using IsBest = bool (*)(const Comparison&, Spread ComparedCell::*, std::size_t, std::size_t);
-
     [[nodiscard]] bool learned() const {
-        return std::any_of(
-            comparison_.cells.begin(), comparison_.cells.end(), [](const auto& cells) {
-                return std::any_of(cells.begin(), cells.end(),
-                                   [](const auto& cell) { return cell.accuracy.most > 0; });
-            });
+        return std::ranges::any_of(comparison_.cells, [](const auto& cells) {
+            return std::ranges::any_of(cells,
+                                       [](const auto& cell) { return cell.accuracy.most > 0; });
+        });
     }
 
     [[nodiscard]] ReportTable::Row row_of(std::size_t mode) const {
@@ -90,8 +92,7 @@ private:
         return {.name = entry.name, .note = entry.role == "ours" ? "ours" : "", .cells = {}};
     }
 
-    [[nodiscard]] std::vector<std::string> columns(const std::vector<std::string>& before) const {
-        std::vector<std::string> names = before;
+    [[nodiscard]] std::vector<std::string> columns(std::vector<std::string> names) const {
         names.insert(names.end(), results_.patterns.begin(), results_.patterns.end());
         return names;
     }
@@ -187,14 +188,6 @@ private:
 
     // Regret.
 
-    void add_with_oracle(std::vector<ReportTable>& tables) const {
-        const bool any = std::any_of(comparison_.regrets.begin(), comparison_.regrets.end(),
-                                     [](const Regret& regret) { return regret.patterns > 0; });
-        if (any) {
-            tables.push_back(regrets());
-        }
-    }
-
     [[nodiscard]] ReportTable regrets() const {
         ReportTable table{
             .title = "Regret",
@@ -226,15 +219,13 @@ private:
         for (const std::vector<std::string>& choices : comparison_.oracle) {
             std::map<std::string, int> counts;
             for (const std::string& choice : choices) {
-                counts[choice] += choice.empty() ? 0 : 1;
+                counts[choice] -= 1;
             }
-            std::vector<std::pair<int, std::string>> order;
+            counts.erase("");
+            std::set<std::pair<int, std::string>> order;
             for (const auto& [name, count] : counts) {
-                if (count > 0) {
-                    order.emplace_back(-count, name);
-                }
+                order.emplace(count, name);
             }
-            std::sort(order.begin(), order.end());
             std::string text;
             for (const auto& [count, name] : order) {
                 text += fmt::format("{}{} ×{}", text.empty() ? "" : ", ", name, -count);
@@ -264,8 +255,8 @@ private:
     }
 
     [[nodiscard]] ReportTable measures(const std::string& title, const std::string& unit,
-                                       Spread ComparedCell::*spread, std::string (*format)(double),
-                                       IsBest is_best) const {
+                                       Spread ComparedCell::*spread,
+                                       std::string (*format)(double)) const {
         ReportTable table{.title = title,
                           .caption = fmt::format("{}; median of {}{}", unit, seeds_text(),
                                                  seeds_ > 1 ? ", least–most" : ""),

@@ -32,4 +32,9 @@ struct ReportTable {
 [[nodiscard]] std::vector<ReportTable> report_tables(const SweepResults& results,
                                                      const Comparison& comparison);
 
+/// The results in words: a sentence for each judged mode, with the patterns and modes where it
+/// loses; then a note on the reliability of the intervals. Empty: nothing to compare.
+[[nodiscard]] std::vector<std::string> verdicts(const SweepResults& results,
+                                                const Comparison& comparison);
+
 }  // namespace cohort

@@ -1,4 +1,4 @@
-#include "report/page/verdict.hpp"
+#include "report/page/report_tables.hpp"
 
 #include <fmt/format.h>
 
@@ -52,8 +52,8 @@ private:
     /// "12 patterns", "5 of 12 patterns".
     [[nodiscard]] std::string patterns_text(std::size_t mode) const {
         const std::vector<Ratio>& ratios = comparison_.to_reference[mode].by_pattern;
-        const auto compared = std::count_if(ratios.begin(), ratios.end(),
-                                            [](const Ratio& ratio) { return ratio.pairs > 0; });
+        const auto compared =
+            std::ranges::count_if(ratios, [](const Ratio& ratio) { return ratio.pairs > 0; });
         const auto all = static_cast<std::ptrdiff_t>(ratios.size());
         return fmt::format("{}{} pattern{}", compared < all ? fmt::format("{} of ", compared) : "",
                            all, all == 1 ? "" : "s");

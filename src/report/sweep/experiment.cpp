@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "formats/toml_reader.hpp"
-#include "report/sweep/experiment_base.hpp"
 
 namespace cohort {
 namespace {
@@ -40,6 +43,57 @@ constexpr std::array<Refused, 3> kNotInPattern{
     {{"mode", kRows}, {"mode-schedule", kRows}, {"lr", kRates}}};
 constexpr std::array<Refused, 3> kNotInTuning{
     {{"mode", kRows}, {"mode-schedule", kRows}, {"trace", "pattern = \"NAME:STRENGTH\""}}};
+
+/// Nodes are moved: a copy would not know its place in the file.
+void move_into(toml::table& to, std::string_view key, toml::node& node) {
+    node.visit([&](auto& value) { to.insert_or_assign(key, std::move(value)); });
+}
+
+/// Adds the content of `node` to the table's content under this key.
+void put_on(toml::table& base, std::string_view key, toml::node& node) {
+    toml::node* const below = base.get(key);
+    if (below != nullptr && one_of(key, {"job", "tuning"}) && below->is_table() &&
+        node.is_table()) {
+        for (auto&& [name, value] : *node.as_table()) {
+            move_into(*below->as_table(), name.str(), value);
+        }
+    } else if (below != nullptr && one_of(key, {"mode", "pattern"}) &&
+               below->is_array_of_tables() && node.is_array_of_tables()) {
+        for (toml::node& entry : *node.as_array()) {
+            below->as_array()->push_back(std::move(*entry.as_table()));
+        }
+    } else {
+        move_into(base, key, node);
+    }
+}
+
+/// Reads the file of an experiment and merges it into the experiment that its key `base` names, if
+/// it has that key: a path relative to the file's folder. Options of [job] and [tuning] replace
+/// those of the same name, [[mode]] and [[pattern]] follow those of the base, every other key
+/// replaces the base's. @param seen  files based on this one
+/// Errors: as TomlReader::parse; UsageError for files that are based on each other.
+toml::table read_with_base(const std::string& path, std::vector<std::filesystem::path> seen = {}) {
+    const TomlReader reader(path);
+    toml::table own = reader.parse();
+    const toml::node* const key = own.get("base");
+    if (key == nullptr) {
+        return own;
+    }
+    std::error_code ignored;
+    seen.push_back(std::filesystem::weakly_canonical(path, ignored));
+    const std::filesystem::path base =
+        std::filesystem::path(path).parent_path() / reader.string(*key, "base");
+    if (std::ranges::find(seen, std::filesystem::weakly_canonical(base, ignored)) != seen.end()) {
+        reader.refuse(*key, "base", "files that are based on each other",
+                      "one that is not based on this one", base.string());
+    }
+    own.erase("base");
+    toml::table merged = read_with_base(base.string(), std::move(seen));
+    for (auto&& [name, node] : own) {
+        put_on(merged, name.str(), node);
+    }
+    return merged;
+}
 
 /// Reads the file's tables.
 class ExperimentReader : TomlReader {
@@ -140,6 +194,13 @@ private:
         return pairs;
     }
 
+    [[nodiscard]] ExperimentPattern generated_pattern(const toml::node& node,
+                                                      std::string_view key) const {
+        const std::string name = string(node, key);
+        check_option("pattern", name, where(node, key));
+        return {.name = name, .options = {{"pattern", name}}};
+    }
+
     void read_patterns(const toml::table& file, Experiment& experiment) const {
         if (const toml::node* list = file.get("patterns")) {
             const toml::array* names = list->as_array();
@@ -148,9 +209,7 @@ private:
                        text_of(*list).value_or("a table"));
             }
             for (const toml::node& entry : *names) {
-                const std::string name = string(entry, "patterns");
-                check_option("pattern", name, where(entry, "patterns"));
-                add_pattern(experiment, {.name = name, .options = {{"pattern", name}}}, entry);
+                add_pattern(experiment, generated_pattern(entry, "patterns"), entry);
             }
         }
         for (const toml::table* table : tables(file, "pattern")) {
@@ -238,14 +297,13 @@ private:
                 add_option(found.options, std::string(key.str()), node, kNotInMode);
             }
         }
-        const std::string of_mode = option_of(found.options, "mode");
-        if (of_mode.empty() && option_of(found.options, "mode-schedule").empty()) {
+        std::string of_mode = option_of(found.options, "mode");
+        of_mode = of_mode.empty() ? option_of(found.options, "mode-schedule") : of_mode;
+        if (of_mode.empty()) {
             refuse(from, "mode", "a table without a mode", "mode = \"NAME\" or mode-schedule",
                    "none");
         }
-        if (found.name.empty()) {
-            found.name = of_mode.empty() ? option_of(found.options, "mode-schedule") : of_mode;
-        }
+        found.name = found.name.empty() ? of_mode : found.name;
         return found;
     }
 
@@ -272,9 +330,7 @@ private:
                     mode.lr = mode.lr.empty() ? grid : mode.lr;
                 }
             } else if (key.str() == "pattern") {
-                const std::string name = string(entry, "pattern");
-                check_option("pattern", name, where(entry, "pattern"));
-                experiment.tuning.pattern = {.name = name, .options = {{"pattern", name}}};
+                experiment.tuning.pattern = generated_pattern(entry, "pattern");
             } else if (!one_of(key.str(), {"seeds", "pattern-seeds"})) {
                 add_option(experiment.tuning.options, std::string(key.str()), entry, kNotInTuning);
             }
@@ -284,7 +340,28 @@ private:
     const OptionCheck& check_;
 };
 
+auto find_option(auto& options, const std::string& name) {
+    return std::ranges::find(options, name, &OptionList::value_type::first);
+}
+
 }  // namespace
+
+void set_option(OptionList& options, const std::string& name, const std::string& value) {
+    if (const auto found = find_option(options, name); found != options.end()) {
+        found->second = value;
+    } else {
+        options.emplace_back(name, value);
+    }
+}
+
+bool has_option(const OptionList& options, const std::string& name) {
+    return find_option(options, name) != options.end();
+}
+
+std::string option_of(const OptionList& options, const std::string& name) {
+    const auto found = find_option(options, name);
+    return found == options.end() ? std::string() : found->second;
+}
 
 Experiment read_experiment(const std::string& path, const OptionList& overrides,
                            const OptionCheck& check) {

@@ -20,14 +20,14 @@ struct Single {
 bool tells_rows_apart(const std::string& name) {
     constexpr std::array<std::string_view, 7> kOthers{"seed", "pattern-seed", "pattern", "trace",
                                                       "out",  "overwrite",    "threads"};
-    return std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end();
+    return std::ranges::find(kOthers, name) == kOthers.end();
 }
 
 /// Errors: FileError; UsageError when the file is given twice.
 void check_new(const std::string& file, std::vector<std::filesystem::path>& seen) {
     std::error_code ignored;
     const std::filesystem::path path = std::filesystem::weakly_canonical(file, ignored);
-    if (std::find(seen.begin(), seen.end(), path) != seen.end()) {
+    if (std::ranges::find(seen, path) != seen.end()) {
         fail<UsageError>({.where = file,
                           .what = "the same result twice",
                           .expected = "each one once, or medians count it twice"});
@@ -52,9 +52,7 @@ std::vector<ExperimentMode> group(std::vector<Single>& singles) {
     std::vector<ExperimentMode> modes;
     for (Single& single : singles) {
         single.mode = static_cast<std::size_t>(
-            std::find_if(modes.begin(), modes.end(),
-                         [&](const auto& mode) { return mode.options == single.options; }) -
-            modes.begin());
+            std::ranges::find(modes, single.options, &ExperimentMode::options) - modes.begin());
         if (single.mode == modes.size()) {
             modes.push_back({.name = single.row.mode, .options = single.options});
         }
@@ -74,7 +72,7 @@ std::vector<ExperimentMode> group(std::vector<Single>& singles) {
 std::string name_among(const ExperimentMode& own, const std::vector<ExperimentMode>& modes) {
     std::string name = own.name;
     for (const auto& [option, value] : own.options) {
-        const bool differs = std::any_of(modes.begin(), modes.end(), [&](const auto& other) {
+        const bool differs = std::ranges::any_of(modes, [&](const auto& other) {
             return other.name == own.name && option_of(other.options, option) != value;
         });
         if (differs) {
@@ -86,7 +84,7 @@ std::string name_among(const ExperimentMode& own, const std::vector<ExperimentMo
 
 template <class T>
 void add_new(std::vector<T>& list, const T& value) {
-    if (std::find(list.begin(), list.end(), value) == list.end()) {
+    if (std::ranges::find(list, value) == list.end()) {
         list.push_back(value);
     }
 }

@@ -1,13 +1,10 @@
 #include "report/sweep/sweep.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <deque>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <map>
 
 #include "cohort/core/clock.hpp"
@@ -30,7 +27,7 @@ constexpr Clock::Seconds kBetweenWrites{60};
 /// Options that do not change a result.
 bool matters(const std::string& name) {
     constexpr std::array<std::string_view, 3> kOthers{"out", "overwrite", "threads"};
-    return std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end();
+    return std::ranges::find(kOthers, name) == kOthers.end();
 }
 
 /// An option missing in a result of an older program counts as its default.
@@ -59,9 +56,8 @@ std::string last_lines(const std::string& log) {
             lines.pop_front();
         }
     }
-    const auto error = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
-        return line.find(" error ") != std::string::npos;
-    });
+    const auto error = std::ranges::find_if(
+        lines, [](const std::string& line) { return line.find(" error ") != std::string::npos; });
     if (error != lines.end()) {
         lines.erase(lines.begin(), error);
     }
@@ -145,7 +141,7 @@ private:
             const ExperimentMode& wanted = experiment_.modes[mode];
             const auto found = before.find(wanted.name);
             if (!rates[mode] && found != before.end() &&
-                std::find(wanted.lr.begin(), wanted.lr.end(), found->second) != wanted.lr.end()) {
+                std::ranges::find(wanted.lr, found->second) != wanted.lr.end()) {
                 rates[mode] = found->second;
             }
         }
@@ -240,28 +236,18 @@ private:
     /// Chooses the rates and stores the results of the search.
     [[nodiscard]] std::vector<std::optional<double>> choose(
         const std::vector<PlannedRun>& runs, const std::vector<std::optional<RunRow>>& rows) {
-        outcome_.results.tuning.clear();
-        std::vector<TuningResult> results;
+        std::vector<TuningRow>& tuning = outcome_.results.tuning;
+        tuning.clear();
         for (std::size_t i = 0; i < runs.size(); ++i) {
             if (rows[i]) {
-                results.push_back({.mode = runs[i].mode,
-                                   .lr = *runs[i].lr,
-                                   .seed = runs[i].seed,
-                                   .tta_virtual_s = rows[i]->tta_virtual_s,
-                                   .accuracy = rows[i]->accuracy});
+                tuning.push_back(tuning_row(runs[i], *rows[i]));
             }
         }
-        std::vector<std::optional<double>> rates = choose_rates(experiment_, results);
-        for (std::size_t i = 0; i < runs.size(); ++i) {
-            if (rows[i]) {
-                outcome_.results.tuning.push_back({.mode = rows[i]->mode,
-                                                   .lr = *runs[i].lr,
-                                                   .seed = runs[i].seed,
-                                                   .tta_virtual_s = rows[i]->tta_virtual_s,
-                                                   .accuracy = rows[i]->accuracy,
-                                                   .chosen = rates[runs[i].mode] == runs[i].lr,
-                                                   .command = rows[i]->command});
-            }
+        std::vector<std::optional<double>> rates = choose_rates(experiment_, tuning);
+        for (TuningRow& row : tuning) {
+            const auto mode = std::ranges::find(experiment_.modes, row.mode, &ExperimentMode::name);
+            row.chosen =
+                rates[static_cast<std::size_t>(mode - experiment_.modes.begin())] == row.lr;
         }
         return rates;
     }

@@ -76,7 +76,7 @@ PlannedRun make_run(const Experiment& experiment, std::size_t mode_index,
     }
     set_option(run.options, "seed", fmt::format("{}", seed.seed));
     set_option(run.options, "pattern-seed", fmt::format("{}", seed.pattern_seed));
-    std::sort(run.options.begin(), run.options.end());
+    std::ranges::sort(run.options);
     run.key =
         fmt::format("{}_{}_s{}{}_{:016x}", file_name_of(mode.name), file_name_of(pattern.name),
                     seed.seed, lr ? fmt::format("_lr{}", *lr) : "", hash_of(run.options));
@@ -90,12 +90,12 @@ struct LearningRateScore {
 };
 
 std::optional<LearningRateScore> score_of(const Experiment& experiment,
-                                          const std::vector<TuningResult>& results,
-                                          std::size_t mode, double lr) {
+                                          const std::vector<TuningRow>& results,
+                                          const std::string& mode, double lr) {
     std::vector<double> times;
     std::vector<double> accuracies;
     for (const ExperimentSeed& seed : experiment.tuning.seeds) {
-        const auto found = std::find_if(results.begin(), results.end(), [&](const auto& result) {
+        const auto found = std::ranges::find_if(results, [&](const auto& result) {
             return result.mode == mode && result.lr == lr && result.seed == seed;
         });
         if (found == results.end()) {
@@ -107,12 +107,12 @@ std::optional<LearningRateScore> score_of(const Experiment& experiment,
     return LearningRateScore{.tta_s = median(times), .accuracy = median(accuracies)};
 }
 
-std::optional<double> best_rate(const Experiment& experiment,
-                                const std::vector<TuningResult>& results, std::size_t mode) {
+std::optional<double> best_rate(const Experiment& experiment, const std::vector<TuningRow>& results,
+                                const ExperimentMode& mode) {
     std::optional<double> best;
     LearningRateScore best_score;
-    for (const double lr : experiment.modes[mode].lr) {
-        const std::optional<LearningRateScore> score = score_of(experiment, results, mode, lr);
+    for (const double lr : mode.lr) {
+        const std::optional<LearningRateScore> score = score_of(experiment, results, mode.name, lr);
         if (!score) {
             return std::nullopt;
         }
@@ -172,14 +172,22 @@ std::vector<std::string> arguments_of(const PlannedRun& run) {
     return arguments;
 }
 
+TuningRow tuning_row(const PlannedRun& run, const RunRow& row) {
+    return {.mode = row.mode,
+            .lr = run.lr.value(),
+            .seed = run.seed,
+            .tta_virtual_s = row.tta_virtual_s,
+            .accuracy = row.accuracy,
+            .command = row.command};
+}
+
 std::vector<std::optional<double>> choose_rates(const Experiment& experiment,
-                                                const std::vector<TuningResult>& results) {
+                                                const std::vector<TuningRow>& results) {
     std::vector<std::optional<double>> rates;
-    for (std::size_t mode = 0; mode < experiment.modes.size(); ++mode) {
-        const std::vector<double>& list = experiment.modes[mode].lr;
-        rates.push_back(list.size() > 1 ? best_rate(experiment, results, mode)
-                        : list.empty()  ? std::nullopt
-                                        : std::optional(list.front()));
+    for (const ExperimentMode& mode : experiment.modes) {
+        rates.push_back(mode.lr.size() > 1 ? best_rate(experiment, results, mode)
+                        : mode.lr.empty()  ? std::nullopt
+                                           : std::optional(mode.lr.front()));
     }
     return rates;
 }

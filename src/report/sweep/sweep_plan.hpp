@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cohort/report/experiment.hpp"
+#include "cohort/report/sweep_results.hpp"
 
 namespace cohort {
 
@@ -32,19 +33,13 @@ struct PlannedRun {
 /// Command line after `cohort simulate`.
 [[nodiscard]] std::vector<std::string> arguments_of(const PlannedRun& run);
 
-/// Result of a tuning run.
-struct TuningResult {
-    std::size_t mode = 0;
-    double lr = 0;
-    ExperimentSeed seed;
-    std::optional<double> tta_virtual_s;
-    double accuracy = 0;  ///< at the end
-};
+/// @param row  of this run, which has a learning rate of its own
+[[nodiscard]] TuningRow tuning_row(const PlannedRun& run, const RunRow& row);
 
 /// The rule by which rates are chosen: smallest median time to the target over the seeds (not
 /// reached counts as infinite); among equals the highest median accuracy at the end, then the first
 /// of the list. A mode with one rate or none keeps it. None: results of the mode are missing.
 [[nodiscard]] std::vector<std::optional<double>> choose_rates(
-    const Experiment& experiment, const std::vector<TuningResult>& results);
+    const Experiment& experiment, const std::vector<TuningRow>& results);
 
 }  // namespace cohort

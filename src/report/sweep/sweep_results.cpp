@@ -4,8 +4,6 @@
 #include <charconv>
 #include <numeric>
 
-#include "report/sweep/sweep_columns.hpp"
-
 namespace cohort {
 namespace {
 
@@ -84,8 +82,8 @@ RunRow make_row(const SimulationResult& result, const std::string& file) {
     set_lags(result, row);
     row.returned = result.accounts.returned;
     set_demands(result, row);
-    row.regroupings = std::count_if(result.switches.begin(), result.switches.end(),
-                                    [](const SwitchReport& change) { return change.same_mode(); });
+    row.regroupings = std::ranges::count_if(
+        result.switches, [](const SwitchReport& change) { return change.same_mode(); });
     row.switches = static_cast<std::int64_t>(result.switches.size()) - row.regroupings;
     row.events = result.events;
     row.digest = result.digest;
@@ -108,7 +106,7 @@ std::vector<std::string> modes_at_edge(const SweepResults& results) {
             }
         }
         if (chosen) {
-            std::sort(tried.begin(), tried.end());
+            std::ranges::sort(tried);
             tried.erase(std::unique(tried.begin(), tried.end()), tried.end());
             constexpr std::size_t kFewest = 3;  // of fewer rates each lies at an end
             if (tried.size() >= kFewest && (*chosen == tried.front() || *chosen == tried.back())) {
@@ -117,14 +115,6 @@ std::vector<std::string> modes_at_edge(const SweepResults& results) {
         }
     }
     return names;
-}
-
-std::string results_csv(const SweepResults& results) {
-    return csv_of(run_columns(), results.rows);
-}
-
-std::string tuning_csv(const SweepResults& results) {
-    return csv_of(tuning_columns(), results.tuning);
 }
 
 }  // namespace cohort

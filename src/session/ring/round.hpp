@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "cohort/sched/plan.hpp"
@@ -13,10 +14,7 @@ struct RiderPush {
     PushId push;
     std::int64_t samples = 0;
     double lag = 0;  ///< of the parameters that the rider gets: look-ahead in reference batches
-    template <class Io>
-    void fields(Io& io) {
-        io(push, samples, lag);
-    }
+    auto fields() { return std::tie(push, samples, lag); }
 };
 
 /// One worker's share in a round.
@@ -25,10 +23,7 @@ struct RoundMember {
     std::uint64_t lease = 0;        ///< 0: takes part without samples of its own
     std::int64_t samples = 0;       ///< b_i
     std::vector<RiderPush> riders;  ///< in the order in which they are added
-    template <class Io>
-    void fields(Io& io) {
-        io(worker, lease, samples, riders);
-    }
+    auto fields() { return std::tie(worker, lease, samples, riders); }
     /// Those of riders included.
     [[nodiscard]] std::int64_t all_samples() const noexcept {
         std::int64_t all = samples;

@@ -255,4 +255,35 @@ const VirtualCluster::NodeUse& VirtualCluster::use(int node) {
     return where.use;
 }
 
+std::size_t VirtualCluster::forget_unused() {
+    return impl_->transfers->forget_unused();
+}
+
+VirtualCluster::WorkId VirtualCluster::scatter(int from_node, const std::vector<int>& to_nodes,
+                                               double bytes, Action done) {
+    return impl_->transfers->begin(from_node, to_nodes, true, bytes, std::move(done));
+}
+
+VirtualCluster::WorkId VirtualCluster::gather(const std::vector<int>& from_nodes, int to_node,
+                                              double bytes, Action done) {
+    return impl_->transfers->begin(to_node, from_nodes, false, bytes, std::move(done));
+}
+
+VirtualCluster::WorkId VirtualCluster::all_reduce(const std::vector<int>& nodes, double bytes,
+                                                  Action done) {
+    return impl_->transfers->begin_all_reduce(nodes, bytes, std::move(done));
+}
+
+void VirtualCluster::begin_iteration(PlaceId id, std::int64_t moment) {
+    impl_->player->begin_iteration(id, moment);
+}
+
+void VirtualCluster::on_arrival(std::function<void(const JobArrival&)> arrival) {
+    impl_->player->on_arrival(std::move(arrival));
+}
+
+void VirtualCluster::start() {
+    impl_->player->start();
+}
+
 }  // namespace cohort

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cohort/formats/profile.hpp"
@@ -71,7 +72,9 @@ public:
     WorkId work(PlaceId place, const IterationCost& cost, Action done);
     /// Between two nodes: the latency, then bytes over both network cards; within a node: bytes at
     /// the local rate. @param bytes >= 0
-    WorkId send(int from_node, int to_node, double bytes, Action done);
+    WorkId send(int from_node, int to_node, double bytes, Action done) {
+        return scatter(from_node, {to_node}, bytes, std::move(done));
+    }
     /// The same to or from several nodes at once, `bytes` in all, in equal parts that keep pace:
     /// one push to all servers, or a pull from them.
     WorkId scatter(int from_node, const std::vector<int>& to_nodes, double bytes, Action done);

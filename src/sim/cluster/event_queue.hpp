@@ -1,12 +1,15 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "sim/cluster/position_heap.hpp"
 #include "sim/cluster/slot_table.hpp"
 
 namespace cohort {
@@ -23,19 +26,56 @@ public:
     /// Seconds since the start.
     [[nodiscard]] double now() const noexcept { return now_; }
     /// @param seconds not before now(). Errors: std::logic_error for an earlier or non-finite time.
-    Id at(double seconds, Action action);
+    Id at(double seconds, Action action) {
+        if (!(seconds >= now_) || std::isinf(seconds)) {
+            throw std::logic_error("[at] an event must come in a finite time, not before " +
+                                   std::to_string(now_) + " s; got " + std::to_string(seconds) +
+                                   " s");
+        }
+        if (heap_.size() >= SlotTable<Entry>::kMostSlots) {
+            throw std::logic_error("[at] more than 16777216 events wait");
+        }
+        const Id id = entries_.take();
+        const std::uint32_t index = entries_.index_of(id);
+        entries_[index].action = std::move(action);
+        heap_.push({seconds, ++asked_}, index, [this](std::uint32_t item) -> std::uint32_t& {
+            return entries_[item].position;
+        });
+        return id;
+    }
+
     Id after(double seconds, Action action) { return at(now_ + seconds, std::move(action)); }
     /// Nothing happens when it has happened or was cancelled.
-    void cancel(Id id);
+    void cancel(Id id) {
+        if (entries_.find(id) != nullptr) {
+            take(entries_.index_of(id));
+        }
+    }
+
     /// To be called once before the clock moves on from now(), after all events of this time: so a
     /// burst of changes at one moment is worked out once. Asked for again each time; it may ask for
     /// events at now().
-    void settle_with(Action action);
+    void settle_with(Action action) { settling_.push_back(std::move(action)); }
 
     /// The next event, with the settling before it. False: nothing is left.
-    bool step();
+    bool step() {
+        settle();
+        if (heap_.empty()) {
+            return false;
+        }
+        now_ = heap_.top_key().seconds;
+        const Action action = take(heap_.top());
+        ++events_;
+        action();
+        return true;
+    }
+
     /// Time of the next event, after the settling that is due before it; infinity: none.
-    [[nodiscard]] double next_time();
+    [[nodiscard]] double next_time() {
+        settle();
+        return heap_.empty() ? std::numeric_limits<double>::infinity() : heap_.top_key().seconds;
+    }
+
     /// Events that wait.
     [[nodiscard]] std::size_t waiting() const noexcept { return heap_.size(); }
     /// Events that have happened.
@@ -55,8 +95,25 @@ private:
     };
 
     /// All that is due before the clock moves on.
-    void settle();
-    Action take(std::uint32_t index);
+    void settle() {
+        while (!settling_.empty() && (heap_.empty() || heap_.top_key().seconds > now_)) {
+            settling_now_.swap(settling_);
+            for (const Action& action : settling_now_) {
+                action();
+            }
+            settling_now_.clear();
+        }
+    }
+
+    Action take(std::uint32_t index) {
+        heap_.remove(entries_[index].position, [this](std::uint32_t item) -> std::uint32_t& {
+            return entries_[item].position;
+        });
+        Action action = std::move(entries_[index].action);
+        entries_[index].action = nullptr;
+        entries_.release(entries_.id_at(index));
+        return action;
+    }
 
     double now_ = 0;
     std::uint64_t events_ = 0;

@@ -5,30 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "sim/cluster/fluid_completions.hpp"
-#include "sim/cluster/fluid_fill.hpp"
-#include "sim/cluster/fluid_rates.hpp"
-#include "sim/cluster/fluid_routes.hpp"
-
 namespace cohort {
-
-/// The words (route, kind, path, tier) are in fluid_state.hpp.
-struct FluidNetwork::Impl {
-    explicit Impl(EventQueue& queue) : state(queue), changes(state, [this] { settle(); }) {}
-
-    void settle();
-
-    fluid::State state;
-    fluid::Changes changes;
-    fluid::Completions completions{state, changes};
-    fluid::RouteTable routes{state, changes};
-    fluid::PathTable paths{state};
-    fluid::GroupTable groups{state, routes, paths};
-    fluid::Tiers tiers{state, changes, routes, paths, completions};
-    fluid::Bottlenecks bottlenecks{state, changes};
-    fluid::Filling filling{state, changes};
-    std::uint64_t begun = 0;
-};
 
 /// Rates, once per moment. What is connected with a change is found through full resources alone:
 /// on a network where none is full a change costs as many steps as its route has uses.
@@ -36,59 +13,52 @@ struct FluidNetwork::Impl {
 ///  2. The resources that are full are found.
 ///  3. What is connected with a change is filled.
 ///  4. The times of the next ends follow; what is idle may be forgotten.
-void FluidNetwork::Impl::settle() {
-    changes.settling = false;
+void FluidNetwork::settle() {
+    state_.settling = false;
     std::size_t placed = 0;
-    while (placed < changes.kinds.size()) {  // which grows meanwhile
-        tiers.place(changes.kinds[placed++]);
+    while (placed < state_.changed.kinds.size()) {  // which grows meanwhile
+        tiers_.place(state_.changed.kinds[placed++]);
     }
-    changes.kinds.clear();
-    std::erase_if(changes.tiers, [this](fluid::Index tier) { return tiers.drop_if_empty(tier); });
-    for (const fluid::Index path : changes.paths) {
-        bottlenecks.count_wanted(state.paths[path]);
+    state_.changed.kinds.clear();
+    std::erase_if(state_.changed.tiers,
+                  [this](fluid::Index tier) { return tiers_.drop_if_empty(tier); });
+    for (const fluid::Index path : state_.changed.paths) {
+        bottlenecks_.count_wanted(state_.paths[path]);
     }
-    bottlenecks.judge_all();
-    filling.fill_changed();
-    for (const fluid::Index index : changes.tiers) {
-        state.tiers[index].changed = false;
-        completions.retime(state.tiers[index]);
+    bottlenecks_.judge_all();
+    filling_.fill_changed();
+    for (const fluid::Index index : state_.changed.tiers) {
+        state_.tiers[index].changed = false;
+        completions_.retime(state_.tiers[index]);
     }
-    changes.tiers.clear();
-    groups.forget_leaving();
-    if (routes.forget_idle()) {
-        paths.forget_idle();
+    state_.changed.tiers.clear();
+    groups_.forget_leaving();
+    if (routes_.forget_idle()) {
+        paths_.forget_idle();
     }
-    completions.schedule();
+    completions_.schedule();
 }
-
-FluidNetwork::FluidNetwork(EventQueue& queue) : impl_(std::make_unique<Impl>(queue)) {
-}
-FluidNetwork::~FluidNetwork() = default;
 
 FluidNetwork::ResourceId FluidNetwork::add_resource(double capacity) {
-    impl_->state.resources.emplace_back().capacity = capacity;
-    return static_cast<ResourceId>(impl_->state.resources.size() - 1);
-}
-
-FluidNetwork::ResourceId FluidNetwork::add_group(std::span<const Use> members) {
-    return impl_->groups.add(members);
+    state_.resources.emplace_back().capacity = capacity;
+    return static_cast<ResourceId>(state_.resources.size() - 1);
 }
 
 void FluidNetwork::forget_group(ResourceId id) {
-    impl_->groups.leave(id);
-    impl_->changes.ask_to_settle();
+    groups_.leave(id);
+    state_.ask_to_settle();
 }
 
 void FluidNetwork::set_capacity(ResourceId id, double capacity) {
-    fluid::Resource& resource = impl_->state.resource(id);
+    fluid::Resource& resource = state_.resource(id);
     resource.capacity = capacity;
     resource.resized = true;
-    impl_->routes.renew_limits(resource.routes);
+    routes_.renew_limits(resource.routes);
     for (const Use& group : resource.groups) {
-        impl_->routes.renew_limits(impl_->state.group(group.resource).routes);
+        routes_.renew_limits(state_.group(group.resource).routes);
     }
-    impl_->changes.change_used(id);
-    impl_->changes.ask_to_settle();
+    state_.change_used(id);
+    state_.ask_to_settle();
 }
 
 FluidNetwork::ActivityId FluidNetwork::begin(double work, std::span<const Use> uses,
@@ -97,76 +67,72 @@ FluidNetwork::ActivityId FluidNetwork::begin(double work, std::span<const Use> u
         throw std::logic_error(
             "[FluidNetwork::begin] expected work >= 0, and a use or a limit >= 0");
     }
-    const fluid::Index kind = impl_->tiers.kind_of(impl_->routes.find_or_add(uses), max_rate);
-    const ActivityId id = impl_->state.activities.take();
+    const fluid::Index kind = tiers_.kind_of(routes_.find_or_add(uses), max_rate);
+    const ActivityId id = state_.activities.take();
     const auto slot = SlotTable<fluid::Activity>::index_of(id);
-    fluid::Activity& activity = impl_->state.activities[slot];
+    fluid::Activity& activity = state_.activities[slot];
     activity.over = false;
     activity.work = work;
-    activity.order = ++impl_->begun;
+    activity.order = ++begun_;
     activity.done = std::move(done);
-    impl_->completions.add(activity, slot, kind, work);
+    completions_.add(activity, slot, kind, work);
     return id;
 }
 
 double FluidNetwork::cancel(ActivityId id) {
-    fluid::Activity* activity = impl_->state.activities.find(id);
+    fluid::Activity* activity = state_.activities.find(id);
     if (activity == nullptr) {
         return 0;
     }
     const double units = left(id);
     if (!activity->over) {
-        const fluid::Kind& kind = impl_->state.kinds[activity->kind];
-        impl_->state.routes[kind.route].through += activity->work - units;
-        impl_->completions.remove(*activity);
+        const fluid::Kind& kind = state_.kinds[activity->kind];
+        state_.routes[kind.route].through += activity->work - units;
+        completions_.remove(*activity);
     }
     activity->done = nullptr;
-    impl_->state.activities.release(id);
+    state_.activities.release(id);
     return units;
 }
 
 void FluidNetwork::set_max_rate(ActivityId id, double max_rate) {
-    fluid::State& state = impl_->state;
+    fluid::State& state = state_;
     fluid::Activity* activity = state.activities.find(id);
     if (activity == nullptr || activity->over || state.kinds[activity->kind].limit == max_rate) {
         return;
     }
     const double units = left(id);
     const fluid::Index route = state.kinds[activity->kind].route;
-    impl_->completions.remove(*activity);
-    impl_->completions.add(*activity, SlotTable<fluid::Activity>::index_of(id),
-                           impl_->tiers.kind_of(route, max_rate), units);
+    completions_.remove(*activity);
+    completions_.add(*activity, SlotTable<fluid::Activity>::index_of(id),
+                     tiers_.kind_of(route, max_rate), units);
 }
 
 double FluidNetwork::rate(ActivityId id) const {
-    const fluid::Activity* activity = impl_->state.activities.find(id);
+    const fluid::Activity* activity = state_.activities.find(id);
     if (activity == nullptr || activity->over) {
         return 0;
     }
-    const fluid::Index tier = impl_->state.kinds[activity->kind].tier;
-    return tier == fluid::kNone ? 0 : impl_->state.tiers[tier].rate;
+    const fluid::Index tier = state_.kinds[activity->kind].tier;
+    return tier == fluid::kNone ? 0 : state_.tiers[tier].rate;
 }
 
 double FluidNetwork::left(ActivityId id) const {
-    const fluid::Activity* activity = impl_->state.activities.find(id);
+    const fluid::Activity* activity = state_.activities.find(id);
     if (activity == nullptr || activity->over) {
         return 0;
     }
-    const double units = activity->mark - impl_->state.passed(impl_->state.kinds[activity->kind]);
+    const double units = activity->mark - state_.passed(state_.kinds[activity->kind]);
     return std::clamp(units, 0.0, activity->work);
 }
 
-double FluidNetwork::served(ResourceId id) const {
-    const fluid::Resource& resource = impl_->state.resource(id);
-    double sum = impl_->state.units(resource, id);
+double FluidNetwork::served(ResourceId id) {
+    const fluid::Resource& resource = state_.resource(id);
+    double sum = state_.units(resource, id);
     for (const Use& group : resource.groups) {
-        sum += group.share * impl_->state.units(impl_->state.group(group.resource), group.resource);
+        sum += group.share * state_.units(state_.group(group.resource), group.resource);
     }
     return sum;
-}
-
-std::size_t FluidNetwork::active() const noexcept {
-    return impl_->state.activities.size();
 }
 
 }  // namespace cohort

@@ -2,11 +2,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
-#include <memory>
 #include <span>
 
 #include "sim/cluster/event_queue.hpp"
+#include "sim/cluster/fluid_fill.hpp"
+#include "sim/cluster/fluid_rates.hpp"
+#include "sim/cluster/fluid_routes.hpp"
 
 namespace cohort {
 
@@ -18,19 +19,14 @@ namespace cohort {
 /// what is connected with the change.
 class FluidNetwork {
 public:
-    using ResourceId = std::int32_t;
-    using ActivityId = std::uint64_t;  ///< 0: none; never used twice
-    /// `share` of the activity's rate is taken from the resource, or from the group.
-    struct Use {
-        ResourceId resource = 0;
-        double share = 1;
-    };
-    static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+    using ResourceId = fluid::ResourceId;
+    using ActivityId = fluid::ActivityId;
+    using Use = fluid::Use;
+    static constexpr double kUnlimited = fluid::kUnlimited;
 
-    explicit FluidNetwork(EventQueue& queue);
+    explicit FluidNetwork(EventQueue& queue) : state_(queue, [this] { settle(); }) {}
     FluidNetwork(const FluidNetwork&) = delete;
     FluidNetwork& operator=(const FluidNetwork&) = delete;
-    ~FluidNetwork();
 
     /// @param capacity units per second, >= 0 (0: everything on it stands still)
     ResourceId add_resource(double capacity);
@@ -39,7 +35,9 @@ public:
     /// proportion to its share here. An activity uses one group at most. It may use members of it
     /// in addition, or less of them by a share below 0, down to nothing. What a change costs then
     /// grows with the number of members alone, and not with that times the different activities.
-    [[nodiscard]] ResourceId add_group(std::span<const Use> members);
+    [[nodiscard]] ResourceId add_group(std::span<const Use> members) {
+        return groups_.add(members);
+    }
     /// No activity uses it, and none will be begun: another group may get its id.
     /// What went through it stays with its members. Errors: std::logic_error for one in use.
     void forget_group(ResourceId group);
@@ -57,13 +55,22 @@ public:
     [[nodiscard]] double left(ActivityId activity) const;
 
     /// Units that went through a resource so far.
-    [[nodiscard]] double served(ResourceId resource) const;
+    [[nodiscard]] double served(ResourceId resource);
     /// Activities in progress.
-    [[nodiscard]] std::size_t active() const noexcept;
+    [[nodiscard]] std::size_t active() const noexcept { return state_.activities.size(); }
 
 private:
-    struct Impl;
-    std::unique_ptr<Impl> impl_;
+    void settle();
+
+    fluid::State state_;
+    fluid::Completions completions_{state_};
+    fluid::RouteTable routes_{state_};
+    fluid::PathTable paths_{state_};
+    fluid::GroupTable groups_{state_, routes_, paths_};
+    fluid::Tiers tiers_{state_, routes_, paths_, completions_};
+    fluid::Bottlenecks bottlenecks_{state_};
+    fluid::Filling filling_{state_};
+    std::uint64_t begun_ = 0;
 };
 
 }  // namespace cohort

@@ -1,14 +1,3 @@
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-#include <vector>
-
-#include "sim/cluster/fluid.hpp"
-#include "sim/cluster/position_heap.hpp"
-#include "sim/cluster/slot_table.hpp"
-
 /// The parts of a FluidNetwork. Activities are grouped by what decides their rates, so that a
 /// change costs as much as there are different rates, not activities:
 ///   route  the uses of an activity, known since the first activity that had them;
@@ -21,40 +10,33 @@
 /// the number of its activities. Heaps by mark of a kind's activities and of a tier's kinds, and
 /// one by time of the tiers, find the next activity that ends. What a group's activities take of
 /// its members is counted for the group; a member adds what is counted for itself.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "sim/cluster/event_queue.hpp"
+#include "sim/cluster/slot_table.hpp"
+
 namespace cohort::fluid {
 
 using Index = std::uint32_t;
-using ActivityId = FluidNetwork::ActivityId;
-using ResourceId = FluidNetwork::ResourceId;
-using Use = FluidNetwork::Use;
+using ResourceId = std::int32_t;
+using ActivityId = std::uint64_t;  ///< 0: none; never used twice
+/// `share` of the activity's rate is taken from the resource, or from the group.
+struct Use {
+    ResourceId resource = 0;
+    double share = 1;
+};
 
 inline constexpr Index kNone = ~Index{0};
-inline constexpr double kUnlimited = FluidNetwork::kUnlimited;
+inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 /// A resource is full when this much more, relative, is wanted than it has.
 inline constexpr double kSlack = 1e-12;
-
-/// Values with an index; a released index is used again.
-template <class T>
-class IndexPool {
-public:
-    [[nodiscard]] Index take() {
-        if (free_.empty()) {
-            values_.emplace_back();
-            return static_cast<Index>(values_.size() - 1);
-        }
-        const Index index = free_.back();
-        free_.pop_back();
-        return index;
-    }
-    void release(Index index) { free_.push_back(index); }
-    [[nodiscard]] T& operator[](Index index) noexcept { return values_[index]; }
-    [[nodiscard]] const T& operator[](Index index) const noexcept { return values_[index]; }
-    [[nodiscard]] std::size_t slots() const noexcept { return values_.size(); }
-
-private:
-    std::vector<T> values_;
-    std::vector<Index> free_;
-};
 
 /// A sum of many terms that come and go, without drift (Knuth's two-sum).
 struct ExactSum {
@@ -84,7 +66,7 @@ struct Kind {
     Index tier = kNone;
     std::uint32_t position = 0;  ///< in its tier's heap, if the kind has activities there
     bool queued = false;         ///< is in that heap
-    bool changed = false;        ///< is in Changes::kinds
+    bool changed = false;        ///< is in State::changed.kinds
     double limit = 0;
     double offset = 0;             ///< the tier's count less the kind's
     std::int64_t counted = 0;      ///< activities, as its tier counts them
@@ -93,7 +75,6 @@ struct Kind {
 
 struct Route {
     std::vector<Use> uses;
-    std::uint64_t hash = 0;
     double limit = 0;          ///< rate of one activity alone on its resources
     std::vector<Index> kinds;  ///< with activities
     Index narrow = kNone;      ///< path of what other routes use too; kNone: to be looked up
@@ -105,7 +86,7 @@ struct Route {
 struct Tier {
     Index path = kNone;
     std::uint32_t position = 0;  ///< in the heap of finishing times
-    bool changed = false;        ///< is in Changes::tiers
+    bool changed = false;        ///< is in State::changed.tiers
     std::int64_t members = 0;    ///< activities
     double limit = 0;
     double rate = 0;
@@ -116,14 +97,13 @@ struct Tier {
 
 struct Path {
     std::vector<Use> uses;
-    std::vector<int> counts;  ///< by use: an activity's part in Load::rising
-    std::uint64_t hash = 0;
+    std::vector<int> counts;   ///< by use: an activity's part in Load::rising
     std::vector<Index> tiers;  ///< limits ascending
     std::int64_t members = 0;  ///< activities
     ExactSum wanted;           ///< rates of all activities at their limits
     double counted = 0;        ///< the part of `wanted` that resources and groups know
     bool bound = false;        ///< not all rates are at their limits
-    bool changed = false;      ///< is in Changes::paths
+    bool changed = false;      ///< is in State::changed.paths
     bool known = false;
     std::uint64_t visited = 0;  ///< by the search for connected paths
     std::size_t held = 0;       ///< during filling: tiers that rise no more
@@ -142,7 +122,7 @@ struct Used {
     std::vector<Index> routes;   ///< that name it
     std::vector<Index> paths;    ///< that name it
     ExactSum wanted;             ///< by activities that name it, all at their limits
-    bool changed = false;        ///< is in Changes::resources or Changes::groups
+    bool changed = false;        ///< is in State::changed
     std::uint64_t visited = 0;   ///< by the search for connected paths
     std::uint64_t loosened = 0;  ///< a group: the last settling that changed all of its paths
     Load load;
@@ -175,7 +155,9 @@ struct Group : Used {
 
 /// Everything that a network consists of; all its parts work on it.
 struct State {
-    explicit State(EventQueue& events) : queue(events) {}
+    /// @param on_settle is called once before the clock moves on after a change
+    State(EventQueue& events, EventQueue::Action on_settle)
+        : queue(events), settle(std::move(on_settle)) {}
 
     [[nodiscard]] Resource& resource(ResourceId id) {
         return resources[static_cast<std::size_t>(id)];
@@ -188,7 +170,15 @@ struct State {
         return resource(id);
     }
     /// The share by which a resource belongs to a group; 0: it is no member.
-    [[nodiscard]] double share_in(ResourceId id, ResourceId group_id) const;
+    [[nodiscard]] double share_in(ResourceId id, ResourceId group_id) const {
+        for (const Use& group : resources[static_cast<std::size_t>(id)].groups) {
+            if (group.resource == group_id) {
+                return group.share;
+            }
+        }
+        return 0;
+    }
+
     /// Units that each activity has got by now, as its tier or its kind counts.
     [[nodiscard]] double passed(const Tier& tier) const {
         return tier.passed + tier.rate * (queue.now() - tier.since);
@@ -197,9 +187,57 @@ struct State {
         return kind.tier == kNone ? 0 : passed(tiers[kind.tier]) - kind.offset;
     }
     /// Units that went over a resource or a group under that name.
-    [[nodiscard]] double units(const Used& used, ResourceId id) const;
+    [[nodiscard]] double units(const Used& used, ResourceId id) const {
+        double sum = used.through;
+        for (const Index index : used.routes) {
+            const Route& route = routes[index];
+            for (const Use& use : route.uses) {
+                if (use.resource == id) {
+                    sum += use.share * through(route);
+                }
+            }
+        }
+        return sum;
+    }
+
+    void change_kind(Index index) {
+        note(kinds[index].changed, changed.kinds, index);
+        ask_to_settle();
+    }
+    /// All kinds of a route.
+    void change_route(const Route& route) {
+        for (const Index kind : route.kinds) {
+            change_kind(kind);
+        }
+    }
+
+    void change_path(Index index) { note(paths[index].changed, changed.paths, index); }
+    void change_tier(Index index) { note(tiers[index].changed, changed.tiers, index); }
+    void change_used(ResourceId id) {
+        bool& known = used(id).changed;
+        if (is_group(id)) {
+            note(known, changed.groups, group_index(id));
+        } else {
+            note(known, changed.resources, static_cast<Index>(id));
+        }
+    }
+
+    void ask_to_settle() {
+        if (!std::exchange(settling, true)) {
+            queue.settle_with(settle);
+        }
+    }
 
     EventQueue& queue;
+    EventQueue::Action settle;
+    bool settling = false;  ///< has been asked for
+    struct {
+        std::vector<Index> kinds;
+        std::vector<Index> paths;
+        std::vector<Index> resources;
+        std::vector<Index> groups;
+        std::vector<Index> tiers;
+    } changed;  ///< since the last settling, each thing once
     std::vector<Resource> resources;
     std::vector<Group> groups;
     SlotTable<Activity> activities;
@@ -209,30 +247,24 @@ struct State {
     IndexPool<Path> paths;
 
 private:
-    [[nodiscard]] double through(const Route& route) const;
-};
-
-/// What has changed since the last settling, each thing once.
-struct Changes {
-    /// @param on_settle is called once before the clock moves on after a change
-    Changes(State& of, EventQueue::Action on_settle) : state(of), settle(std::move(on_settle)) {}
-
-    void change_kind(Index index);
-    /// All kinds of a route.
-    void change_route(const Route& route);
-    void change_path(Index index);
-    void change_tier(Index index);
-    void change_used(ResourceId id);
-    void ask_to_settle();
-
-    State& state;
-    EventQueue::Action settle;
-    bool settling = false;  ///< has been asked for
-    std::vector<Index> kinds;
-    std::vector<Index> paths;
-    std::vector<Index> resources;
-    std::vector<Index> groups;
-    std::vector<Index> tiers;
+    static void note(bool& known, std::vector<Index>& list, Index index) {
+        if (!std::exchange(known, true)) {
+            list.push_back(index);
+        }
+    }
+    /// Units of all activities of the route so far.
+    [[nodiscard]] double through(const Route& route) const {
+        double sum = route.through;
+        for (const Index index : route.kinds) {
+            const Kind& kind = kinds[index];
+            const double so_far = passed(kind);
+            for (std::size_t i = 0; i < kind.members.size(); ++i) {
+                const Activity& activity = activities[kind.members.at(i)];
+                sum += activity.work - std::max(0.0, activity.mark - so_far);
+            }
+        }
+        return sum;
+    }
 };
 
 }  // namespace cohort::fluid

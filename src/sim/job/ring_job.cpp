@@ -5,17 +5,19 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/update_cost.hpp"
-#include "sim/job/ring_job_parts.hpp"
-#include "sim/job/virtual_jobs.hpp"
+#include "sched/plan/lease_work.hpp"
+#include "sim/job/ring_job_rides.hpp"
+#include "sim/job/virtual_job.hpp"
 
 namespace cohort {
 
-RingJob::RingJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
-    : VirtualJob(cluster, learner, std::move(spec)),
-      ring_(*this, this->spec().worker_nodes),
+RingJob::RingJob(VirtualCluster& on, Learner& model, JobSpec job)
+    : VirtualJob(on, model, std::move(job)),
+      ring_(*this, spec.worker_nodes),
       ends_(std::make_unique<RoundEnd>(*this)),
+      batches_(at(workers()), spec.setting.batch),
       rides_(std::make_unique<Rides>(*this)),
-      bytes_(this->spec().workload.parameter_bytes) {
+      bytes_(spec.workload.parameter_bytes) {
     for (int index = 0; index < workers(); ++index) {
         workers_.emplace_back(*this, index);
     }
@@ -35,7 +37,7 @@ bool RingJob::stuck() const {
 
 /// 1. What was granted begins. 2. A plan that waits is put in force when the fence is reached; the
 /// ring goes on for as long as riders hand in what they work on. 3. Grants and rides.
-void RingJob::deal() {
+void RingJob::give_leases() {
     begin_next();
     if (ring_.plans.ready()) {
         if (running_) {
@@ -45,14 +47,22 @@ void RingJob::deal() {
         }
         switch_over();
     }
-    while (ring_.rounds.grant(engine().plan(), samples_applied()) != nullptr) {
+    while (ring_.rounds.grant(engine().plan(), session.counts().samples_applied) != nullptr) {
         begin_next();
     }
     rides_->begin();
 }
 
 void RingJob::switch_over() {
-    put_in_force(ring_.plans.take());
+    PlanChange change = ring_.plans.take();
+    log.add(EventLog::Kind::kPlan, now(), change.plan.id);
+    const std::vector<Effect> effects_of = engine().install(std::move(change.plan));
+    if (!change.batches.empty()) {
+        check_invariant(change.batches.size() == batches_.size(), "a batch size for every worker");
+        batches_ = std::move(change.batches);
+    }
+    effects().carry_out(effects_of);
+    session.installed();
     ring_.plans.switch_members(engine().plan());
     for (int index = 0; index < workers(); ++index) {
         if (ring_.roster.is_orphan(index)) {
@@ -61,8 +71,25 @@ void RingJob::switch_over() {
     }
 }
 
+VirtualLease* RingJob::take_lease(int worker) {
+    const SyncPlan& plan = engine().plan();
+    const std::int64_t batch = std::max<std::int64_t>(batches_[at(worker)], 1);
+    std::optional<LeaseOrder> order =
+        session.leases().open().take(worker, batch * steps_per_push(plan));
+    if (!order) {
+        return nullptr;
+    }
+    order->halves = session.gradients().halve(plan, order->count, session.gradient_policy());
+    order->work.work = plan.work;
+    if (plan.work == Work::kDelta) {
+        order->work.steps = local_steps_of(order->count, batch, plan);
+        order->work.lr = session.learning_rate(plan.lr_scale);
+    }
+    return &add_lease(worker, *order);
+}
+
 RoundLease RingJob::claim(int worker) {
-    const Lease* const mine = take_lease(worker);
+    const VirtualLease* const mine = take_lease(worker);
     return mine == nullptr
                ? RoundLease()
                : RoundLease{.lease = mine->id, .samples = mine->slice.count, .steps = mine->steps};
@@ -100,10 +127,6 @@ void RingJob::fired(const Fire& fire) {
     }
 }
 
-void RingJob::interrupted(const Interrupt& /*interrupt*/) {
-    check_invariant(false, "no plan of a ring interrupts");
-}
-
 void RingJob::give_role(int index, RingRole role, int parent) {
     const bool member = ring_.roster.seat(index).role == RingRole::kMember;
     ring_.roster.assign(index, role, parent);
@@ -119,27 +142,21 @@ void RingJob::enter(int index, int giver) {
     ring_.roster.assign(index, RingRole::kMember, ring_.roster.seat(index).parent);
     rides_->leave(index);
     Worker& entering = worker(index);
-    entering.cancel();  // parameters for a ride that it does not begin
+    entering.give_up();  // parameters for a ride that it does not begin
     entering.entering = true;
-    const double state = bytes_ * (1 + state_sizes(spec().optimizer));
-    for (const int end : {index, giver}) {
-        lanes().used(end, 0, state);
-    }
-    entering.work =
-        cluster().send(node_of(giver), node_of(index), state, [this, index, begun_s = now()] {
-            Worker& entered = worker(index);
-            entered.work = 0;
-            entered.entering = false;
-            lanes().span(index, LaneSpan::Kind::kPull, begun_s, now());
-            if (running_) {
-                running_->begin_member(index);
-            }
-        });
+    entering.receive(giver, bytes_ * (1 + state_sizes(spec.optimizer)),
+                     [this, index, begun_s = now()] {
+                         worker(index).entering = false;
+                         lanes.span(index, LaneSpan::Kind::kPull, begun_s, now());
+                         if (running_) {
+                             running_->begin_member(index);
+                         }
+                     });
 }
 
 void RingJob::end_work() {
     for (Worker& worker : workers_) {
-        worker.cancel();
+        worker.give_up();
     }
     rides_->cancel();
     running_.reset();
@@ -147,6 +164,113 @@ void RingJob::end_work() {
 
 std::unique_ptr<VirtualJob> make_ring_job(VirtualCluster& cluster, Learner& learner, JobSpec spec) {
     return std::make_unique<RingJob>(cluster, learner, std::move(spec));
+}
+
+/// The gradients of riders were looked at before they were granted.
+void RingJob::RoundEnd::settle(const Round& round) {
+    std::vector<ReturnReason> reasons;
+    for (const RoundMember& member : round.members) {
+        reasons.push_back(member.lease == 0 || finite(member.lease) ? ReturnReason::kVoidRound
+                                                                    : ReturnReason::kNonFinite);
+    }
+    if (std::find(reasons.begin(), reasons.end(), ReturnReason::kNonFinite) == reasons.end()) {
+        apply(round);
+    } else {
+        abort(round, reasons);
+    }
+}
+
+void RingJob::RoundEnd::apply(const Round& round) {
+    computed_on_ = job_.engine().version();
+    booking_.apply(job_.engine(), round);
+    for (const RoundRider& rider : round.riders) {
+        job_.ring_.riders.settle(rider.push);
+    }
+    for (const RoundMember& member : round.members) {
+        job_.worker(member.worker).update_due = true;
+    }
+}
+
+/// Nothing is applied: leases come back, parents still hold the gradients of riders.
+void RingJob::RoundEnd::abort(const Round& round, const std::vector<ReturnReason>& reasons) {
+    for (std::size_t i = 0; i < reasons.size(); ++i) {
+        if (round.members[i].lease != 0) {
+            unused(round.members[i].worker, round.members[i].samples, reasons[i]);
+        }
+    }
+    booking_.abort(job_.engine(), round, reasons);
+    job_.dropped();  // once, whatever the number of members
+    job_.ring_.riders.put_back(round);
+}
+
+void RingJob::RoundEnd::skip_unbegun() {
+    while (job_.ring_.rounds.rounds().size() > 1) {
+        const Round skipped = job_.ring_.rounds.skip_newest();
+        for (const RoundMember& member : skipped.members) {
+            if (member.lease != 0) {
+                job_.give_back(member.lease, ReturnReason::kStop);  // nobody has worked on it
+            }
+        }
+    }
+}
+
+bool RingJob::RoundEnd::finite(std::uint64_t lease) {
+    return job_.learner.outcome(job_.leases_out.at(lease).computed).finite;
+}
+
+void RingJob::RoundEnd::refuse(const PushId& push) {
+    const RiderGradient refused = job_.ring_.riders.settle(push);
+    unused(push.worker, refused.ticket->samples, ReturnReason::kNonFinite);
+    job_.dropped();
+    booking_.refuse(job_.engine(), *refused.ticket);
+    job_.rides_->release(push.worker, 0, *refused.parent);
+}
+
+/// For the records: a mini-batch that is not used, of which the engine has no push.
+void RingJob::RoundEnd::unused(int worker, std::int64_t samples, ReturnReason reason) {
+    job_.session.settled({.worker = worker, .samples = samples, .weight = 0, .returned = reason});
+}
+
+void RingJob::RoundEnd::push(std::uint64_t id) {
+    const int index = job_.leases_out.at(id).worker;
+    if (job_.rides_->riding(index)) {
+        job_.push({.lease = id, .version = job_.rides_->version(index), .own_s = 0, .record = {}});
+        return;
+    }
+    Worker& member = job_.worker(index);
+    member.record.compute_s = member.own_s - member.record.input_s;
+    job_.push(
+        {.lease = id, .version = computed_on_, .own_s = member.own_s, .record = member.record});
+}
+
+void RingJob::Worker::apply_update(Action then) {
+    if (!std::exchange(update_due, false)) {
+        then();
+        return;
+    }
+    update([this, then = std::move(then)] {
+        record.pull_s += job_->now() - current.begun_s;
+        then();
+    });
+}
+
+void RingJob::Worker::receive(int giver, double bytes, Action done) {
+    for (const int end : {index_, giver}) {
+        job_->lanes.used(end, 0, bytes);
+    }
+    current.cost = {};
+    work = job_->cluster.send(job_->node_of(giver), job_->node_of(index_), bytes,
+                              [this, done = std::move(done)] {
+                                  work = 0;
+                                  done();
+                              });
+}
+
+void RingJob::Worker::give_up() {
+    if (work != 0) {
+        job_->lanes.used(index_, current.cost.cpu_core_s, 0);
+        (void)cancel();
+    }
 }
 
 }  // namespace cohort

@@ -23,7 +23,7 @@ namespace cohort {
 /// A plan is put in force where no round is under way.
 class RingJob final : public VirtualJob, private RingDriver {
 public:
-    RingJob(VirtualCluster& cluster, Learner& learner, JobSpec spec);
+    RingJob(VirtualCluster& on, Learner& model, JobSpec job);
     ~RingJob() override;
     [[nodiscard]] bool stuck() const override;
 
@@ -35,22 +35,26 @@ private:
 
     // VirtualJob
     void start_work() override { ring_.plans.place(engine().plan()); }
-    void deal() override;
+    void give_leases() override;
     void fired(const Fire& fire) override;
-    void released(const ReleaseOne& /*release*/) override {}  // rounds release
-    void interrupted(const Interrupt& interrupt) override;
+    void interrupt(const Interrupt& /*interrupt*/, const ReturnLease* /*lease*/) override {
+        check_invariant(false, "no plan of a ring interrupts");
+    }
     void install(PlanChange change) override { ring_.plans.install(std::move(change), true); }
     void end_work() override;
 
     // RingDriver
     [[nodiscard]] double learning_rate(std::int64_t samples) const override {
-        return spec().schedule.lr(spec().lr, samples);
+        return spec.schedule.lr(spec.lr, samples);
     }
     RoundLease claim(int worker) override;
     bool usable(const PushId& push) override;
     void give_role(int worker, RingRole role, int parent) override;
     void enter(int worker, int giver) override;
 
+    /// A lease for a worker, with work as the plan in force wants it: its batch times the local
+    /// steps. The engine is not told. Null when there is none to give for now.
+    VirtualLease* take_lease(int worker);
     void begin_next();
     void round_over();
     void switch_over();
@@ -59,6 +63,7 @@ private:
     Ring ring_;
     std::unique_ptr<RoundEnd> ends_;
     std::vector<Worker> workers_;
+    std::vector<std::int64_t> batches_;  ///< by worker
     std::unique_ptr<Rides> rides_;
     std::unique_ptr<RunningRound> running_;  ///< the oldest that is granted, once it has begun
     const double bytes_;                     ///< of the parameters

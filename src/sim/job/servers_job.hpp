@@ -1,16 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "cohort/sim/simulation.hpp"
 #include "session/server_scheduler.hpp"
-#include "sim/job/server_line.hpp"
 #include "sim/job/virtual_job.hpp"
 
 namespace cohort {
@@ -27,12 +25,15 @@ namespace cohort {
 /// each other at every local step.
 class ServersJob final : public VirtualJob, private ServerOrders {
 public:
-    ServersJob(VirtualCluster& cluster, Learner& learner, JobSpec spec);
+    ServersJob(VirtualCluster& on, Learner& model, JobSpec job);
+    ~ServersJob() override;
     [[nodiscard]] bool stuck() const override;
+    const SimulationResult& report() override;
 
 private:
     using Action = VirtualCluster::Action;
     using ClusterWork = VirtualCluster::WorkId;
+    class Servers;
 
     /// Workers that average at every step of the leases they hold.
     struct Group {
@@ -44,33 +45,25 @@ private:
         bool averaged = false;      ///< of the step
         ClusterWork averaging = 0;
     };
-    struct Worker {
+    /// Its lease has been dealt and not pushed; 0: there is none.
+    struct Worker : VirtualWorker {
+        using VirtualWorker::VirtualWorker;
+
         Learner::Released parameters;
         std::int64_t version = 0;      ///< of them
         std::uint64_t turn = 0;        ///< of its last release: what began before it is not used
         bool ready = false;            ///< the parameters are here and not used
-        std::uint64_t lease = 0;       ///< dealt and not pushed; 0: none
         bool staged = false;           ///< the lease's push stays on the node
         std::shared_ptr<Group> group;  ///< of the lease; null: alone
         std::optional<ValidationSampler::Dealt> validation;  ///< to be computed before the lease
         bool validating = false;                             ///< it is
         Learner::WorkId validation_work = 0;                 ///< then
         ClusterWork pull = 0;
-        ClusterWork compute = 0;
-        ClusterWork push = 0;                     ///< 0 once it is complete
-        bool computing = false;                   ///< the lease has begun and is not computed
-        bool push_done = false;                   ///< of the lease
-        std::int32_t step = 0;                    ///< local one
-        double free_since_s = 0;                  ///< nothing was done since, as far as lanes know
-        double step_begun_s = 0;                  ///< the computation under way
-        double step_delay_s = 0;                  ///< of it
-        VirtualCluster::IterationCost step_cost;  ///< of it
-        double backward_at_s = 0;                 ///< of it
-        double computed_at_s = 0;                 ///< the last step was done
-        double own_s = 0;                         ///< of the lease, without the push
-        double pushing_since_s = 0;               ///< the last push began
-        IterationRecord record;                   ///< of the lease, as far as it is known
-        CpuTime cpu;                              ///< of its input work
+        ClusterWork push = 0;        ///< 0 once it is complete
+        bool computing = false;      ///< the lease has begun and is not computed
+        bool push_done = false;      ///< of the lease
+        double free_since_s = 0;     ///< nothing was done since, as far as lanes know
+        double pushing_since_s = 0;  ///< the last push began
     };
     struct Release {
         int worker = 0;
@@ -85,83 +78,64 @@ private:
         std::vector<Release> there;  ///< who has all of it before the servers are done
     };
     using UpdatePtr = std::shared_ptr<Update>;
-    /// Bytes that went over network cards between servers and others.
-    struct Carried {
-        double all = 0;                 ///< to or from all servers, if all were elsewhere
-        std::map<int, double> by_node;  ///< of these, on nodes with servers
-    };
 
     // VirtualJob (servers_job.cpp).
     void start_work() override;
-    void deal() override {}  // ServerScheduler does, with every event
     void deliver(const SessionPush& push) override { scheduler_.push(push); }
     void fired(const Fire& fire) override;
-    void released(const ReleaseOne& release) override;
-    void interrupted(const Interrupt& interrupt) override;
-    void came_back(const Lease& lease) override;
+    void release(const ReleaseOne& one) override {
+        releases_.push_back(prepare(one.worker, one.version, one.lag));
+    }
+    void interrupt(const Interrupt& interrupt, const ReturnLease* lease) override;
+    void returned(const ReturnLease& lease) override;
     void install(PlanChange change) override { scheduler_.install(std::move(change)); }
     [[nodiscard]] EffectInterpreter& effects() override { return scheduler_.effects(); }
     void end_work() override;
-    void report_servers(SimulationResult& result) override;
 
-    // ServerOrders (servers_job_leases.cpp).
-    [[nodiscard]] bool stages(int worker) const override;
+    // ServerOrders (servers_job.cpp).
+    [[nodiscard]] bool stages(int index) const override;
     void prepare(const std::vector<DealtLease>& leases) override;
     void deal(const std::vector<DealtLease>& leases) override;
-    [[nodiscard]] bool may_validate(int worker) const override;
-    void deal_validation(const ValidationSampler::Dealt& lease) override;
-    void installing(const SyncPlan& plan) override { log_plan(plan); }
+    [[nodiscard]] bool may_validate(int index) const override;
+    void deal_validation(const ValidationSampler::Dealt& lease) override {
+        worker(lease.worker).validation = lease;
+    }
+    void installing(const SyncPlan& plan) override {
+        log.add(EventLog::Kind::kPlan, now(), plan.id);
+    }
     void flush() override;
-    void start_learning(int worker);
+    void start_learning(int index);
 
-    // Servers and parameters (servers_job.cpp).
-    [[nodiscard]] Release prepare(int worker, std::int64_t version, double lag);
-    [[nodiscard]] std::vector<double> lags_of(const std::vector<Release>& releases) const;
-    UpdatePtr order(double passes, double fixed_s, std::vector<Release> releases,
-                    const std::shared_ptr<const int>& missing);
-    void order_copies(std::vector<Release> releases);
-    void pull(int worker, const UpdatePtr& update);
+    // Parameters (servers_job.cpp).
+    [[nodiscard]] Release prepare(int index, std::int64_t version, double lag);
+    void pull(int index, const UpdatePtr& update);
     void pulled(const Release& release);
-    void give_up(int worker);
+    void give_up(int index);
     double cancel(ClusterWork& work);
-    void carry(Carried& carried, int node, double share) const;
-
-    // Sums of nodes (servers_job_nodes.cpp).
-    [[nodiscard]] static std::map<int, int> heads_of(const JobSpec& spec);
-    void send_sum(int node, int pushes, const std::shared_ptr<int>& missing);
 
     // Work (servers_job_work.cpp).
-    void start(int worker);
-    void start_validation(int worker);
+    void start(int index);
+    void start_validation(int index);
     void validated(Learner::WorkId learned);
-    void begin_step(int worker);
-    void compute(int worker, std::int64_t samples, Action backward_begins, Action done);
-    void backward(int worker);
-    void step_done(int worker);
-    void local_update(int worker);
-    void step_over(int worker);
-    void note_step(int worker);
-    void lease_computed(int worker);
-    void begin_push(int worker);
-    void pushed(int worker, std::uint64_t turn);
-    void arrived(int worker);
+    void begin_step(int index);
+    void backward(int index);
+    void step_done(int index);
+    void local_update(int index);
+    void lease_computed(int index);
+    void begin_push(int index);
+    void pushed(int index, std::uint64_t turn);
+    void arrived(int index);
     void settle_arrivals();
-    void complete(int worker);
+    void complete(int index);
     void group_backward(const std::shared_ptr<Group>& group);
     void group_step(const std::shared_ptr<Group>& group);
-    ClusterWork send_push(int worker, Action done);
+    ClusterWork send_push(int index, Action done);
 
     /// That a worker holds.
-    [[nodiscard]] Lease& lease_of(int index) { return lease_out(worker(index).lease); }
+    [[nodiscard]] VirtualLease& lease_of(int index) { return leases_out.at(worker(index).lease); }
     [[nodiscard]] Worker& worker(int index) { return workers_[at(index)]; }
 
-    std::deque<ServerLine> servers_;
-    std::map<int, int> heads_;           ///< by node that stages: the worker that sums
-    std::map<int, ServerLine> summing_;  ///< by node
-    std::set<std::uint64_t> staged_;     ///< leases whose pushes wait on their nodes
-    std::weak_ptr<Update> current_;      ///< made a copy of the newest parameters as they are
-    Carried pushed_;
-    Carried pulled_;
+    std::unique_ptr<Servers> servers_;
     std::vector<Worker> workers_;
     ServerScheduler scheduler_;
     std::set<Learner::WorkId> validations_;  ///< under way
@@ -169,7 +143,7 @@ private:
     std::vector<Release> arrivals_;          ///< complete pushes of this moment
     EventQueue::Id settling_ = 0;            ///< when they go to the engine
     std::uint64_t turns_ = 0;
-    std::int64_t under_way_ = 0;  ///< pulls, computations, pushes
+    std::int64_t under_way_ = 0;  ///< pulls, averages, pushes
 };
 
 }  // namespace cohort

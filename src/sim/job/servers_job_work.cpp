@@ -3,6 +3,7 @@
 
 #include "cohort/core/error.hpp"
 #include "sim/job/servers_job.hpp"
+#include "sim/job/servers_job_servers.hpp"
 
 // A worker's iteration: computing, alone or in a group, and the push.
 namespace cohort {
@@ -20,10 +21,8 @@ void ServersJob::start(int index) {
     w.ready = false;
     w.computing = true;
     w.push_done = false;
-    w.step = 0;
-    w.own_s = 0;
+    w.begin(w.lease);
     w.record.input_s = 0;
-    w.cpu = {};
     if (w.group == nullptr) {
         begin_step(index);
         return;
@@ -37,54 +36,9 @@ void ServersJob::start(int index) {
 }
 
 void ServersJob::begin_step(int index) {
-    const Worker& w = worker(index);
-    const Lease& given = lease_of(index);
-    const std::int64_t begin = given.slice.count * w.step / given.steps;
-    const std::int64_t end = given.slice.count * (w.step + 1) / given.steps;
-    compute(
-        index, end - begin, [this, index] { backward(index); },
-        [this, index] { step_done(index); });
-}
-
-void ServersJob::compute(int index, std::int64_t samples, Action backward_begins, Action done) {
-    Worker& w = worker(index);
-    lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
-    const VirtualCluster::IterationCost cost = spec().cost_of(samples);
-    w.step_begun_s = now();
-    cluster().begin_iteration(place(index), rounds_done() + w.step);
-    w.step_delay_s = cluster().shares(place(index)).delay_s;
-    w.step_cost = cost;
-    ++under_way_;
-    w.compute = cluster().compute(
-        place(index), cost,
-        [this, index, begins = std::move(backward_begins)] {
-            worker(index).backward_at_s = now();
-            begins();
-        },
-        [this, index, finished = std::move(done)] {
-            --under_way_;
-            worker(index).compute = 0;
-            note_step(index);
-            finished();
-        });
-}
-
-/// Where its time went; forward is taken to be as fast as backward was.
-void ServersJob::note_step(int index) {
-    Worker& w = worker(index);
-    const double backward = spec().workload.backward_share;
-    const double input_at = std::min(w.step_begun_s + w.step_delay_s, now());
-    const double forward_s =
-        backward > 0 ? (now() - w.backward_at_s) * (1 - backward) / backward : 0;
-    const double forward_at = std::clamp(w.backward_at_s - forward_s, input_at, now());
-    lanes().span(index, LaneSpan::Kind::kDelay, w.step_begun_s, input_at);
-    lanes().span(index, LaneSpan::Kind::kInput, input_at, forward_at);
-    lanes().span(index, LaneSpan::Kind::kCompute, forward_at, now());
-    lanes().used(index, w.step_cost.cpu_core_s, 0);
-    w.record.input_s += forward_at - w.step_begun_s;
-    w.cpu.wanted_s += w.step_cost.cpu_core_s / w.step_cost.cpu_threads;
-    w.cpu.took_s += forward_at - input_at;
-    w.free_since_s = now();
+    lanes.span(index, LaneSpan::Kind::kWait, worker(index).free_since_s, now());
+    worker(index).begin_step([this, index] { backward(index); },
+                             [this, index] { step_done(index); });
 }
 
 void ServersJob::backward(int index) {
@@ -98,9 +52,7 @@ void ServersJob::backward(int index) {
 
 void ServersJob::step_done(int index) {
     Worker& w = worker(index);
-    w.own_s += now() - w.step_begun_s;
-    w.computed_at_s = now();
-    ++w.step;
+    w.free_since_s = now();
     if (w.group != nullptr) {
         ++w.group->computed;
         group_step(w.group);
@@ -113,31 +65,17 @@ void ServersJob::step_done(int index) {
 
 /// Of its own parameters with its own or its group's gradient.
 void ServersJob::local_update(int index) {
-    Worker& w = worker(index);
-    lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
-    w.step_begun_s = now();
-    w.step_delay_s = 0;
-    w.step_cost = spec().update_cost(cluster().profile());
-    ++under_way_;
-    w.compute = cluster().work(place(index), w.step_cost, [this, index] {
-        Worker& self = worker(index);
-        --under_way_;
-        self.compute = 0;
-        self.own_s += now() - self.step_begun_s;
-        self.computed_at_s = now();
-        self.free_since_s = now();
-        lanes().span(index, LaneSpan::Kind::kCompute, self.step_begun_s, now());
-        lanes().used(index, self.step_cost.cpu_core_s, 0);
-        step_over(index);
+    lanes.span(index, LaneSpan::Kind::kWait, worker(index).free_since_s, now());
+    worker(index).update([this, index] {
+        Worker& w = worker(index);
+        w.own_s += now() - w.current.begun_s;
+        w.computed_at_s = w.free_since_s = now();
+        if (w.step < lease_of(index).steps) {
+            begin_step(index);
+        } else {
+            lease_computed(index);
+        }
     });
-}
-
-void ServersJob::step_over(int index) {
-    if (worker(index).step < lease_of(index).steps) {
-        begin_step(index);
-    } else {
-        lease_computed(index);
-    }
 }
 
 /// Gradients leave while backward runs: the average is under way from the moment when the last
@@ -147,14 +85,14 @@ void ServersJob::group_backward(const std::shared_ptr<Group>& group) {
         return;
     }
     ++under_way_;
-    const double bytes = spec().workload.parameter_bytes;
-    group->averaging = cluster().all_reduce(group->nodes, bytes, [this, group, bytes] {
+    const double bytes = spec.workload.parameter_bytes;
+    group->averaging = cluster.all_reduce(group->nodes, bytes, [this, group, bytes] {
         --under_way_;
         group->averaging = 0;
         group->averaged = true;
         const auto count = static_cast<double>(group->members.size());
         for (const int member : group->members) {
-            lanes().used(member, 0, 4 * (count - 1) / count * bytes);
+            lanes.used(member, 0, 4 * (count - 1) / count * bytes);
         }
         group_step(group);
     });
@@ -176,7 +114,7 @@ void ServersJob::group_step(const std::shared_ptr<Group>& group) {
 void ServersJob::lease_computed(int index) {
     Worker& w = worker(index);
     w.computing = false;
-    lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
+    lanes.span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
     w.free_since_s = now();
     if (lease_of(index).work == Work::kDelta) {
         begin_push(index);
@@ -192,7 +130,7 @@ void ServersJob::begin_push(int index) {
         w.push = send_push(index, [this, index, turn = w.turn] { pushed(index, turn); });
         return;
     }
-    staged_.insert(w.lease);
+    servers_->stage(w.lease);
     w.push_done = true;
     if (!w.computing) {
         arrived(index);
@@ -200,16 +138,16 @@ void ServersJob::begin_push(int index) {
 }
 
 ServersJob::ClusterWork ServersJob::send_push(int index, Action done) {
-    const double bytes = spec().workload.parameter_bytes;
+    const double bytes = spec.workload.parameter_bytes;
     ++under_way_;
     worker(index).pushing_since_s = now();
-    return cluster().scatter(node_of(index), spec().server_nodes, bytes,
-                             [this, index, bytes, finished = std::move(done)] {
-                                 --under_way_;
-                                 carry(pushed_, node_of(index), 1);
-                                 lanes().used(index, 0, bytes);
-                                 finished();
-                             });
+    return cluster.scatter(node_of(index), spec.server_nodes, bytes,
+                           [this, index, bytes, finished = std::move(done)] {
+                               --under_way_;
+                               servers_->pushed(node_of(index), 1);
+                               lanes.used(index, 0, bytes);
+                               finished();
+                           });
 }
 
 /// @param turn  the worker's when the push began: later it is one that was given up
@@ -220,7 +158,7 @@ void ServersJob::pushed(int index, std::uint64_t turn) {
     }
     w.push = 0;
     w.push_done = true;
-    w.record.use.tx_bytes_s = rate(spec().workload.parameter_bytes, now() - w.pushing_since_s);
+    w.record.use.tx_bytes_s = rate(spec.workload.parameter_bytes, now() - w.pushing_since_s);
     if (!w.computing) {
         arrived(index);
     }
@@ -231,7 +169,7 @@ void ServersJob::arrived(int index) {
     arrivals_.push_back({.worker = index, .turn = worker(index).turn});
     if (arrivals_.size() == 1) {
         ++under_way_;
-        settling_ = queue().at(now(), [this] { settle_arrivals(); });
+        settling_ = cluster.queue().at(now(), [this] { settle_arrivals(); });
     }
 }
 
@@ -251,16 +189,15 @@ void ServersJob::settle_arrivals() {
 /// What the worker did is all its own time, but for waiting for a group.
 void ServersJob::complete(int index) {
     Worker& w = worker(index);
-    lanes().span(index, LaneSpan::Kind::kPush, w.computed_at_s, now());
+    lanes.span(index, LaneSpan::Kind::kPush, w.computed_at_s, now());
     w.free_since_s = now();
     w.group = nullptr;
     w.record.compute_s = w.own_s - w.record.input_s;
     const double sent_s = now() - w.computed_at_s;
-    const double alone_s =
-        w.pushing_since_s + out_alone_s(index, spec().workload.parameter_bytes) - w.computed_at_s;
-    w.record.push_s = std::clamp(alone_s, 0.0, sent_s);
+    const double card_s = alone_s(cluster.shares(place(index)).tx);
+    w.record.push_s = std::clamp(w.pushing_since_s + card_s - w.computed_at_s, 0.0, sent_s);
     w.record.wait_s += sent_s - w.record.push_s;
-    w.record.use.cpu_share = cpu_share(index, w.cpu);
+    w.record.use.cpu_share = w.cpu_share();
     (void)scheduler_.arrived(index);
     push({.lease = std::exchange(w.lease, 0),
           .version = w.version,
@@ -275,7 +212,7 @@ void ServersJob::start_validation(int index) {
     Worker& w = worker(index);
     const ValidationSampler::Dealt dealt = *std::exchange(w.validation, std::nullopt);
     w.validating = true;
-    w.validation_work = learner().start(
+    w.validation_work = learner.start(
         {.worker = index,
          .slice = {.epoch = dealt.epoch, .position = dealt.position, .count = dealt.count},
          .parameters = w.parameters});
@@ -285,10 +222,14 @@ void ServersJob::start_validation(int index) {
             validated(learned);
         }
     };
-    compute(
-        index, dealt.count, [this, index, part] { send_push(index, part); },
+    lanes.span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
+    w.compute(
+        dealt.count, [this, index, part] { send_push(index, part); },
         [this, index, part] {
-            worker(index).validating = false;
+            Worker& self = worker(index);
+            --self.step;  // the lease before it has had its last
+            self.free_since_s = now();
+            self.validating = false;
             part();
             start(index);
         });
@@ -298,10 +239,10 @@ void ServersJob::validated(Learner::WorkId learned) {
     if (validations_.erase(learned) == 0) {
         return;  // given up meanwhile
     }
-    if (learner().outcome(learned).finite) {
-        learner().set_reference(learned);
+    if (learner.outcome(learned).finite) {
+        learner.set_reference(learned);
     } else {
-        learner().forget(learned);
+        learner.forget(learned);
     }
 }
 

@@ -1,11 +1,11 @@
 #include "sim/learner/learner.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cmath>
 #include <map>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
@@ -14,6 +14,7 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "optim/vector_math.hpp"
+#include "sim/learner/learner_store.hpp"
 #include "sim/learner/learner_work.hpp"
 
 namespace cohort {
@@ -38,25 +39,133 @@ SampleMemory read_samples(const LearnerOptions& options, const std::string& grou
     return {*set, augment};
 }
 
+/// Adds the calling thread's core seconds to a sum.
+class OwnTimeScope {
+public:
+    explicit OwnTimeScope(double& sum) : sum_(sum), begin_(clock_.now()) {}
+    OwnTimeScope(const OwnTimeScope&) = delete;
+    OwnTimeScope& operator=(const OwnTimeScope&) = delete;
+    ~OwnTimeScope() { sum_ += (clock_.now() - begin_).count(); }
+
+private:
+    ThreadCpuClock clock_;
+    double& sum_;
+    Clock::Seconds begin_;
+};
+
 class TrainingLearner final : public Learner {
 public:
-    explicit TrainingLearner(const LearnerOptions& options);
+    explicit TrainingLearner(const LearnerOptions& options)
+        : train_(read_samples(options, "train", parse_augment(options.augment, options.seed))),
+          test_(read_samples(options, "test", {})),
+          graph_(
+              make_model(options.model, Shape(train_.info().sample_shape), train_.info().classes)),
+          readers_{SliceReader(train_.info(), {.seed = options.seed}),
+                   SliceReader(train_.info(), {.seed = options.seed})},
+          store_(graph_,
+                 optimizer_options({.optimizer = options.optimizer,
+                                    .momentum = options.momentum,
+                                    .nesterov = options.nesterov,
+                                    .weight_decay = options.weight_decay}),
+                 options.seed, options.average_samples),
+          parts_{.graph = graph_, .samples = train_, .store = store_, .seed = options.seed},
+          pool_(graph_, checked_threads(options)) {
+        if (train_.info().sample_shape != test_.info().sample_shape) {
+            fail<FileError>({.where = options.data,
+                             .what = "the train and test groups hold different samples",
+                             .expected = to_string(Shape(train_.info().sample_shape)),
+                             .got = to_string(Shape(test_.info().sample_shape))});
+        }
+    }
 
     [[nodiscard]] Released release(int worker, double lag, double lr,
-                                   bool delay_compensated) override;
-    WorkId start(const Job& job) override;
-    std::vector<WorkId> start_group(std::span<const Job> jobs) override;
-    [[nodiscard]] Outcome outcome(WorkId work) override;
-    void forget(WorkId work) override;
-    GradientAnswer apply(const Update& update) override;
-    void set_reference(WorkId work) override;
-    [[nodiscard]] std::pair<double, double> compare(WorkId work) override;
+                                   bool delay_compensated) override {
+        const OwnTimeScope time(own_s_);
+        return delay_compensated ? store_.release_compensated(worker, lag, lr)
+                                 : store_.release(lag, lr);
+    }
+
+    WorkId start(const Job& job) override {
+        std::shared_ptr<LearnerWork> work = make_work(job);
+        const std::shared_ptr<WorkTask> task = make_task(parts_, work);
+        const WorkId id = enter(std::move(work), task);
+        pool_.submit(task);
+        return id;
+    }
+
+    std::vector<WorkId> start_group(std::span<const Job> jobs) override {
+        std::vector<std::shared_ptr<LearnerWork>> works;
+        for (const Job& job : jobs) {
+            check_invariant(job.work == Work::kDelta && job.steps == jobs.front().steps,
+                            "a group takes its steps together");
+            works.push_back(make_work(job));
+        }
+        const std::shared_ptr<WorkTask> task = make_group_task(parts_, works, pool_);
+        std::vector<WorkId> ids;
+        for (std::shared_ptr<LearnerWork>& work : works) {
+            ids.push_back(enter(std::move(work), task));
+        }
+        pool_.submit(task, static_cast<int>(jobs.size()));
+        return ids;
+    }
+
+    [[nodiscard]] Outcome outcome(WorkId work) override {
+        Entry& entry = done(work);
+        entry.told = true;
+        return entry.work->outcome;
+    }
+
+    void forget(WorkId work) override {
+        const auto found = entries_.find(work);
+        if (found == entries_.end()) {
+            return;
+        }
+        const Entry entry = std::move(found->second);
+        entries_.erase(found);
+        entry.work->unwanted = true;
+        if (entry.task->unwanted()) {
+            pool_.drop(entry.task);
+        }
+        const auto local = local_.find(entry.work->job.worker);
+        if (!entry.told && local != local_.end() && local->second.state == entry.work->local) {
+            local_.erase(local);  // of steps that are not part of any update
+        }
+    }
+
+    GradientAnswer apply(const Update& update) override {
+        std::vector<std::shared_ptr<float>> values;
+        for (const Update::Term& term : update.terms) {
+            values.push_back(done(term.work).work->values);
+        }
+        const OwnTimeScope time(own_s_);
+        const GradientAnswer answer = store_.apply(update, values, pool_);
+        for (const Update::Term& term : update.terms) {
+            entries_.erase(term.work);
+        }
+        return answer;
+    }
+
+    void set_reference(WorkId work) override {
+        reference_.set(done(work).work->values, graph_.parameters().total());
+        entries_.erase(work);
+    }
+
+    [[nodiscard]] std::pair<double, double> compare(WorkId work) override {
+        if (!reference_.known()) {
+            return {0, 0};
+        }
+        return {reference_.dot_with(done(work).work->values.get()),
+                std::sqrt(reference_.squares())};
+    }
+
     [[nodiscard]] Accuracy evaluate(std::int64_t most) override {
         return evaluate(store_.release(0, 0), most);
     }
+
     [[nodiscard]] Accuracy evaluate_average(std::int64_t most) override {
         return evaluate(store_.average(), most);
     }
+
     [[nodiscard]] std::uint64_t digest() override { return store_.digest(); }
     [[nodiscard]] std::int64_t samples_computed() const override { return parts_.computed; }
     [[nodiscard]] double engine_core_s() const override { return pool_.core_s() + own_s_; }
@@ -76,11 +185,76 @@ private:
         std::shared_ptr<WorkTask> last;
     };
 
-    [[nodiscard]] Accuracy evaluate(const Released& released, std::int64_t most);
-    [[nodiscard]] std::shared_ptr<LearnerWork> make_work(const Job& job);
-    [[nodiscard]] std::shared_ptr<LocalState> local_state(const Job& job);
-    WorkId enter(std::shared_ptr<LearnerWork> work, const std::shared_ptr<WorkTask>& task);
-    [[nodiscard]] Entry& done(WorkId work);
+    [[nodiscard]] Accuracy evaluate(const Released& released, std::int64_t most) {
+        const std::int64_t samples =
+            most > 0 ? std::min(most, test_.info().samples) : test_.info().samples;
+        std::vector<BatchResult> results(
+            static_cast<std::size_t>((samples + kEvaluationBatch - 1) / kEvaluationBatch));
+        pool_.run_parts(
+            static_cast<int>(results.size()),
+            [&](int part, LearnerEngine* engine) {
+                std::vector<std::int64_t> ids;
+                const std::int64_t begin = part * kEvaluationBatch;
+                for (std::int64_t id = begin; id < std::min(begin + kEvaluationBatch, samples);
+                     ++id) {
+                    ids.push_back(id);
+                }
+                engine->load(released->id(), released->values().get());
+                test_.load(ids, 0, engine->batch);
+                results[static_cast<std::size_t>(part)] =
+                    engine->replica.evaluate(engine->batch.view());
+            },
+            false);
+        Accuracy sums{.samples = samples};
+        for (const BatchResult& result : results) {
+            sums.accuracy += static_cast<double>(result.correct);
+            sums.loss += result.loss_sum;
+        }
+        sums.accuracy /= static_cast<double>(samples);
+        sums.loss /= static_cast<double>(samples);
+        return sums;
+    }
+
+    [[nodiscard]] std::shared_ptr<LearnerWork> make_work(const Job& job) {
+        check_invariant(job.parameters != nullptr && job.steps >= 1,
+                        "a job has parameters and steps");
+        auto work = std::make_shared<LearnerWork>();
+        work->job = job;
+        work->ids = readers_[job.slice.epoch % 2].samples(job.slice);
+        if (job.work == Work::kDelta) {
+            work->local = local_state(job);
+        }
+        return work;
+    }
+
+    /// One computation at a time: the one before is over, as its push is.
+    [[nodiscard]] std::shared_ptr<LocalState> local_state(const Job& job) {
+        Local& local = local_[job.worker];
+        if (local.last != nullptr) {
+            pool_.wait(std::exchange(local.last, nullptr));
+        }
+        if (local.state == nullptr || local.state->generation != job.generation) {
+            local.state = std::make_shared<LocalState>();
+            local.state->generation = job.generation;
+        }
+        return local.state;
+    }
+
+    WorkId enter(std::shared_ptr<LearnerWork> work, const std::shared_ptr<WorkTask>& task) {
+        if (work->local != nullptr) {
+            local_[work->job.worker].last = task;
+        }
+        entries_.emplace_hint(entries_.end(), ++last_,
+                              Entry{.work = std::move(work), .task = task, .told = false});
+        return last_;
+    }
+
+    [[nodiscard]] Entry& done(WorkId work) {
+        const auto found = entries_.find(work);
+        check_invariant(found != entries_.end(), "a result is asked for while its work is known");
+        pool_.wait(found->second.task);
+        return found->second;
+    }
 
     SampleMemory train_;
     SampleMemory test_;
@@ -90,204 +264,10 @@ private:
     LearnerParts parts_;
     std::map<int, Local> local_;  ///< by worker
     std::map<WorkId, Entry> entries_;
-    WorkId last_ = 0;
     ReferencePush reference_;
     double own_s_ = 0;  ///< of the event loop's thread
     LearnerPool pool_;  ///< ends first
 };
-
-/// Adds the calling thread's core seconds to a sum.
-class OwnTimeScope {
-public:
-    explicit OwnTimeScope(double& sum) : sum_(sum), begin_(clock_.now()) {}
-    OwnTimeScope(const OwnTimeScope&) = delete;
-    OwnTimeScope& operator=(const OwnTimeScope&) = delete;
-    ~OwnTimeScope() { sum_ += (clock_.now() - begin_).count(); }
-
-private:
-    ThreadCpuClock clock_;
-    double& sum_;
-    Clock::Seconds begin_;
-};
-
-TrainingLearner::TrainingLearner(const LearnerOptions& options)
-    : train_(read_samples(options, "train", parse_augment(options.augment, options.seed))),
-      test_(read_samples(options, "test", {})),
-      graph_(make_model(options.model, Shape(train_.info().sample_shape), train_.info().classes)),
-      readers_{SliceReader(train_.info(), {.seed = options.seed}),
-               SliceReader(train_.info(), {.seed = options.seed})},
-      store_(graph_,
-             optimizer_options({.optimizer = options.optimizer,
-                                .momentum = options.momentum,
-                                .nesterov = options.nesterov,
-                                .weight_decay = options.weight_decay}),
-             options.seed, options.average_samples),
-      parts_{.graph = graph_, .samples = train_, .store = store_, .seed = options.seed},
-      pool_(graph_, checked_threads(options)) {
-    if (train_.info().sample_shape != test_.info().sample_shape) {
-        fail<FileError>({.where = options.data,
-                         .what = "the train and test groups hold different samples",
-                         .expected = to_string(Shape(train_.info().sample_shape)),
-                         .got = to_string(Shape(test_.info().sample_shape))});
-    }
-}
-
-Learner::Released TrainingLearner::release(int worker, double lag, double lr,
-                                           bool delay_compensated) {
-    const OwnTimeScope time(own_s_);
-    return delay_compensated ? store_.release_compensated(worker, lag, lr)
-                             : store_.release(lag, lr);
-}
-
-std::shared_ptr<LearnerWork> TrainingLearner::make_work(const Job& job) {
-    check_invariant(job.parameters != nullptr && job.steps >= 1, "a job has parameters and steps");
-    auto work = std::make_shared<LearnerWork>();
-    work->job = job;
-    work->ids = readers_[job.slice.epoch % 2].samples(job.slice);
-    if (job.work == Work::kDelta) {
-        work->local = local_state(job);
-    }
-    return work;
-}
-
-/// One computation at a time: the one before is over, as its push is.
-std::shared_ptr<LocalState> TrainingLearner::local_state(const Job& job) {
-    Local& local = local_[job.worker];
-    if (local.last != nullptr) {
-        pool_.wait(std::exchange(local.last, nullptr));
-    }
-    if (local.state == nullptr || local.state->generation != job.generation) {
-        local.state = std::make_shared<LocalState>();
-        local.state->generation = job.generation;
-    }
-    return local.state;
-}
-
-Learner::WorkId TrainingLearner::enter(std::shared_ptr<LearnerWork> work,
-                                       const std::shared_ptr<WorkTask>& task) {
-    if (work->local != nullptr) {
-        local_[work->job.worker].last = task;
-    }
-    entries_.emplace_hint(entries_.end(), ++last_,
-                          Entry{.work = std::move(work), .task = task, .told = false});
-    return last_;
-}
-
-Learner::WorkId TrainingLearner::start(const Job& job) {
-    std::shared_ptr<LearnerWork> work = make_work(job);
-    std::shared_ptr<WorkTask> task;
-    if (job.work == Work::kDelta) {
-        task = std::make_shared<LocalTask>(parts_, std::vector{work});
-    } else {
-        task = std::make_shared<GradientTask>(parts_, std::vector{work});
-    }
-    const WorkId id = enter(std::move(work), task);
-    pool_.submit(task);
-    return id;
-}
-
-std::vector<Learner::WorkId> TrainingLearner::start_group(std::span<const Job> jobs) {
-    std::vector<std::shared_ptr<LearnerWork>> works;
-    for (const Job& job : jobs) {
-        check_invariant(job.work == Work::kDelta && job.steps == jobs.front().steps,
-                        "a group takes its steps together");
-        works.push_back(make_work(job));
-    }
-    const auto task = std::make_shared<GroupTask>(parts_, works, pool_);
-    std::vector<WorkId> ids;
-    for (std::shared_ptr<LearnerWork>& work : works) {
-        ids.push_back(enter(std::move(work), task));
-    }
-    pool_.submit(task, static_cast<int>(jobs.size()));
-    return ids;
-}
-
-TrainingLearner::Entry& TrainingLearner::done(WorkId work) {
-    const auto found = entries_.find(work);
-    check_invariant(found != entries_.end(), "a result is asked for while its work is known");
-    pool_.wait(found->second.task);
-    return found->second;
-}
-
-Learner::Outcome TrainingLearner::outcome(WorkId work) {
-    Entry& entry = done(work);
-    entry.told = true;
-    return entry.work->outcome;
-}
-
-void TrainingLearner::forget(WorkId work) {
-    const auto found = entries_.find(work);
-    if (found == entries_.end()) {
-        return;
-    }
-    const Entry entry = std::move(found->second);
-    entries_.erase(found);
-    entry.work->unwanted = true;
-    if (entry.task->unwanted()) {
-        pool_.drop(entry.task);
-    }
-    const auto local = local_.find(entry.work->job.worker);
-    if (!entry.told && local != local_.end() && local->second.state == entry.work->local) {
-        local_.erase(local);  // of steps that are not part of any update
-    }
-}
-
-GradientAnswer TrainingLearner::apply(const Update& update) {
-    std::vector<ParameterStore::Push> pushes;
-    for (const Update::Term& term : update.terms) {
-        pushes.push_back({.values = done(term.work).work->values,
-                          .coefficient = static_cast<float>(term.coefficient),
-                          .worker = term.worker,
-                          .version = term.version});
-    }
-    const OwnTimeScope time(own_s_);
-    const GradientAnswer answer = store_.apply(update, pushes, pool_);
-    for (const Update::Term& term : update.terms) {
-        entries_.erase(term.work);
-    }
-    return answer;
-}
-
-void TrainingLearner::set_reference(WorkId work) {
-    reference_.set(done(work).work->values, graph_.parameters().total());
-    entries_.erase(work);
-}
-
-std::pair<double, double> TrainingLearner::compare(WorkId work) {
-    if (!reference_.known()) {
-        return {0, 0};
-    }
-    return {reference_.dot_with(done(work).work->values.get()), std::sqrt(reference_.squares())};
-}
-
-Learner::Accuracy TrainingLearner::evaluate(const Released& released, std::int64_t most) {
-    const std::int64_t samples =
-        most > 0 ? std::min(most, test_.info().samples) : test_.info().samples;
-    std::vector<BatchResult> results(
-        static_cast<std::size_t>((samples + kEvaluationBatch - 1) / kEvaluationBatch));
-    pool_.run_parts(
-        static_cast<int>(results.size()),
-        [&](int part, LearnerEngine* engine) {
-            std::vector<std::int64_t> ids;
-            const std::int64_t begin = part * kEvaluationBatch;
-            for (std::int64_t id = begin; id < std::min(begin + kEvaluationBatch, samples); ++id) {
-                ids.push_back(id);
-            }
-            engine->load(released->id(), released->values().get());
-            test_.load(ids, 0, engine->batch);
-            results[static_cast<std::size_t>(part)] =
-                engine->replica.evaluate(engine->batch.view());
-        },
-        false);
-    Accuracy sums{.samples = samples};
-    for (const BatchResult& result : results) {
-        sums.accuracy += static_cast<double>(result.correct);
-        sums.loss += result.loss_sum;
-    }
-    sums.accuracy /= static_cast<double>(samples);
-    sums.loss /= static_cast<double>(samples);
-    return sums;
-}
 
 }  // namespace
 

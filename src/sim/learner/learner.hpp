@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,7 +18,8 @@ namespace cohort {
 
 /// The numbers of a virtual run: parameters, optimizer, gradients. What is asked for is computed in
 /// the background, on as many cores as it was given, and awaited where it is needed; results do not
-/// depend on the number of cores. The event loop's thread calls it.
+/// depend on the number of cores. The event loop's thread calls it. The base learns nothing: losses
+/// and norms are 0, accuracy is 0; a run without training needs only the time.
 class Learner {
 public:
     /// Parameters that workers compute on; copies share them.
@@ -75,39 +77,49 @@ public:
 
     /// The current version's parameters, looked ahead by `lag` reference batches.
     /// @param delay_compensated  kept until the worker's next push: the plan compensates delays
-    [[nodiscard]] virtual Released release(int worker, double lag, double lr,
-                                           bool delay_compensated) = 0;
-    virtual WorkId start(const Job& job) = 0;
+    [[nodiscard]] virtual Released release(int /*worker*/, double /*lag*/, double /*lr*/,
+                                           bool /*delay_compensated*/) {
+        return {};
+    }
+    virtual WorkId start(const Job& /*job*/) { return ++last_; }
     /// Workers that average their gradients at every local step (kDelta, equal steps), each with a
     /// part of its own slice.
     /// @return one per job
-    virtual std::vector<WorkId> start_group(std::span<const Job> jobs) = 0;
+    virtual std::vector<WorkId> start_group(std::span<const Job> jobs) {
+        std::vector<WorkId> works(jobs.size());
+        std::iota(works.begin(), works.end(), last_ + 1);
+        last_ += works.size();
+        return works;
+    }
     /// Waits for it. To be asked when the push is complete, before its worker starts again.
-    [[nodiscard]] virtual Outcome outcome(WorkId work) = 0;
+    [[nodiscard]] virtual Outcome outcome(WorkId /*work*/) { return {}; }
     /// Its result is not wanted; nothing happens when it is over. A delta whose outcome was not
     /// asked for has been given up: its worker's local steps begin with a new optimizer.
-    virtual void forget(WorkId work) = 0;
+    virtual void forget(WorkId /*work*/) {}
     /// The order of calls decides: update.version is the next one's parameters'.
     /// @return the answer to its question
-    virtual GradientAnswer apply(const Update& update) = 0;
+    virtual GradientAnswer apply(const Update& /*update*/) { return {}; }
 
     /// Zeno++: this work's gradient is what others are compared with from now on; it is over then.
-    virtual void set_reference(WorkId work) = 0;
+    virtual void set_reference(WorkId /*work*/) {}
     /// Product with the reference and the reference's norm; 0 and 0 without one.
-    [[nodiscard]] virtual std::pair<double, double> compare(WorkId work) = 0;
+    [[nodiscard]] virtual std::pair<double, double> compare(WorkId /*work*/) { return {}; }
 
     /// With the current parameters. @param most test samples, the first ones; 0: all
-    [[nodiscard]] virtual Accuracy evaluate(std::int64_t most) = 0;
+    [[nodiscard]] virtual Accuracy evaluate(std::int64_t /*most*/) { return {}; }
     /// The same with the mean of the parameters (LearnerOptions::average_samples > 0).
-    [[nodiscard]] virtual Accuracy evaluate_average(std::int64_t most) = 0;
+    [[nodiscard]] virtual Accuracy evaluate_average(std::int64_t /*most*/) { return {}; }
     /// Changes with any bit of parameters, state or optimizer state.
-    [[nodiscard]] virtual std::uint64_t digest() = 0;
+    [[nodiscard]] virtual std::uint64_t digest() { return 0; }
     /// Samples that gradients were computed on so far, wanted or not.
-    [[nodiscard]] virtual std::int64_t samples_computed() const = 0;
+    [[nodiscard]] virtual std::int64_t samples_computed() const { return 0; }
     /// Core seconds in gradients, evaluations and updates so far.
-    [[nodiscard]] virtual double engine_core_s() const = 0;
+    [[nodiscard]] virtual double engine_core_s() const { return 0; }
     /// Most bytes of parameters, gradients and deltas that were held at any time.
-    [[nodiscard]] virtual std::uint64_t buffer_bytes_most() const = 0;
+    [[nodiscard]] virtual std::uint64_t buffer_bytes_most() const { return 0; }
+
+protected:
+    WorkId last_ = 0;  ///< of the computation that was started last
 };
 
 /// What a Learner is made of.
@@ -126,7 +138,5 @@ struct LearnerOptions {
 
 /// Trains the model for real, in this process. Errors: UsageError, FileError.
 [[nodiscard]] std::unique_ptr<Learner> make_learner(const LearnerOptions& options);
-/// Nothing is learned: losses and norms are 0, accuracy is 0.
-[[nodiscard]] std::unique_ptr<Learner> make_idle_learner();
 
 }  // namespace cohort

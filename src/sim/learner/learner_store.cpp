@@ -33,38 +33,6 @@ private:
 
 }  // namespace
 
-Learner::Released ReleasedForms::plain(const std::shared_ptr<float>& theta) {
-    Learner::Released held = plain_.lock();
-    if (held == nullptr) {
-        held = make(theta);
-        plain_ = held;
-    }
-    return held;
-}
-
-Learner::Released ReleasedForms::find_ahead(double lag, double lr) const {
-    for (const Ahead& form : ahead_) {
-        if (form.lag == lag && form.lr == lr) {
-            if (Learner::Released held = form.values.lock()) {
-                return held;
-            }
-        }
-    }
-    return nullptr;
-}
-
-Learner::Released ReleasedForms::add_ahead(double lag, double lr,
-                                           std::shared_ptr<const float> values) {
-    Learner::Released made = make(std::move(values));
-    ahead_.push_back({.lag = lag, .lr = lr, .values = made});
-    return made;
-}
-
-void ReleasedForms::renew() {
-    plain_.reset();
-    ahead_.clear();
-}
-
 void ParameterAverage::begin_version(std::int64_t count) {
     const auto samples = static_cast<double>(count);
     samples_ += samples;
@@ -99,31 +67,27 @@ ParameterStore::ParameterStore(const Graph& graph, const OptimizerOptions& optim
     }
 }
 
-std::span<float> ParameterStore::all(const std::shared_ptr<float>& values) const {
-    return {values.get(), static_cast<std::size_t>(buffers_.floats())};
-}
-
-std::size_t ParameterStore::parameters() const noexcept {
-    return static_cast<std::size_t>(graph_.parameters().total());
-}
-
 std::unique_ptr<Optimizer> ParameterStore::make_local_optimizer() const {
     return make_optimizer(options_, graph_.parameters(), 0, graph_.parameters().total(), *device_,
                           *stream_);
 }
 
 Learner::Released ParameterStore::release(double lag, double lr) {
-    if (lag <= 0 || options_.kind != OptimizerKind::kSgd) {
-        return forms_.plain(theta_);  // only sgd has a velocity to look along
-    }
-    if (Learner::Released held = forms_.find_ahead(lag, lr)) {
+    const bool ahead = lag > 0 && options_.kind == OptimizerKind::kSgd;  // it has a velocity
+    auto& form = forms_.known[ahead ? std::pair(lag, lr) : std::pair(0.0, 0.0)];
+    if (Learner::Released held = form.lock()) {
         return held;
     }
-    const std::shared_ptr<float> values = buffers_.take();
-    look_ahead(all(theta_).first(parameters()), optimizer_->slots().front().values, lr,
-               optimizer_->momentum(), lag, all(values).first(parameters()));
-    std::ranges::copy(all(theta_).subspan(parameters()), values.get() + parameters());
-    return forms_.add_ahead(lag, lr, values);
+    std::shared_ptr<float> values = theta_;
+    if (ahead) {
+        values = buffers_.take();
+        look_ahead(all(theta_).first(parameters()), optimizer_->slots().front().values, lr,
+                   optimizer_->momentum(), lag, all(values).first(parameters()));
+        std::ranges::copy(all(theta_).subspan(parameters()), values.get() + parameters());
+    }
+    Learner::Released made = make_form(std::move(values));
+    form = made;
+    return made;
 }
 
 Learner::Released ParameterStore::release_compensated(int worker, double lag, double lr) {
@@ -134,20 +98,21 @@ Learner::Released ParameterStore::release_compensated(int worker, double lag, do
 
 Learner::Released ParameterStore::average() {
     check_invariant(average_.has_value(), "a mean of the parameters was asked for at the start");
-    return forms_.make(average_->values());
+    return make_form(average_->values());
 }
 
-GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<const Push> pushes,
+GradientAnswer ParameterStore::apply(const Learner::Update& update,
+                                     std::span<const std::shared_ptr<float>> values,
                                      LearnerPool& pool) {
     std::vector<SumTerm> terms;
     std::vector<std::shared_ptr<const float>> released;
     double weights = 0;
-    for (const Push& push : pushes) {
-        released.push_back(update.delay_compensation > 0 ? released_.take(push.worker, push.version)
+    for (const Learner::Update::Term& term : update.terms) {
+        released.push_back(update.delay_compensation > 0 ? released_.take(term.worker, term.version)
                                                          : nullptr);
-        weights += update.terms[terms.size()].coefficient;
-        terms.push_back({.values = push.values.get(),
-                         .coefficient = push.coefficient,
+        weights += term.coefficient;
+        terms.push_back({.values = values[terms.size()].get(),
+                         .coefficient = static_cast<float>(term.coefficient),
                          .released = released.back().get()});
     }
     if (update.delay_compensation == 0) {
@@ -158,7 +123,7 @@ GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<co
     begin_update(update, mean, before.get());
     const GradientAnswer answer = apply_blocks(update, mean, before.get(), pool);
     version_ = update.version;
-    forms_.renew();
+    forms_.known.clear();
     return answer;
 }
 

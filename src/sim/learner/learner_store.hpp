@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,32 +34,6 @@ private:
     std::shared_ptr<const float> values_;
 };
 
-/// The released forms of one version of the parameters, shared by all that hold them.
-class ReleasedForms {
-public:
-    /// The parameters as they are.
-    [[nodiscard]] Learner::Released plain(const std::shared_ptr<float>& theta);
-    /// The form that looks ahead; null: it is not held.
-    [[nodiscard]] Learner::Released find_ahead(double lag, double lr) const;
-    Learner::Released add_ahead(double lag, double lr, std::shared_ptr<const float> values);
-    /// Parameters that belong to no version.
-    [[nodiscard]] Learner::Released make(std::shared_ptr<const float> values) {
-        return std::make_shared<const Learner::Parameters>(++made_, std::move(values));
-    }
-    /// The next version begins.
-    void renew();
-
-private:
-    struct Ahead {
-        double lag = 0;
-        double lr = 0;
-        std::weak_ptr<const Learner::Parameters> values;
-    };
-    std::weak_ptr<const Learner::Parameters> plain_;
-    std::vector<Ahead> ahead_;
-    std::uint64_t made_ = 0;
-};
-
 /// The mean of all versions' parameters and state, each with the weight of its samples, that
 /// forgets with a time constant in samples.
 class ParameterAverage {
@@ -84,14 +59,6 @@ private:
 /// same arithmetic as ServerShard (MeanGradient). The event loop's thread calls it.
 class ParameterStore {
 public:
-    /// A push that an update sums.
-    struct Push {
-        std::shared_ptr<const float> values;  ///< gradient or delta, then batch statistics
-        float coefficient = 1;
-        int worker = 0;
-        std::int64_t version = 0;
-    };
-
     /// @param graph must outlive it  @param average_samples  LearnerOptions::average_samples.
     /// Errors: UsageError, DeviceError.
     ParameterStore(const Graph& graph, const OptimizerOptions& optimizer, std::uint64_t seed,
@@ -107,15 +74,22 @@ public:
     [[nodiscard]] Learner::Released average();
     /// Local steps' optimizer, without state.
     [[nodiscard]] std::unique_ptr<Optimizer> make_local_optimizer() const;
-    /// @param pushes update.terms  @param pool helps
-    GradientAnswer apply(const Learner::Update& update, std::span<const Push> pushes,
-                         LearnerPool& pool);
+    /// @param values  of update.terms: gradient or delta, then batch statistics  @param pool helps
+    GradientAnswer apply(const Learner::Update& update,
+                         std::span<const std::shared_ptr<float>> values, LearnerPool& pool);
     /// FNV-1a over parameters, state, optimizer.
     [[nodiscard]] std::uint64_t digest();
 
 private:
-    [[nodiscard]] std::span<float> all(const std::shared_ptr<float>& values) const;
-    [[nodiscard]] std::size_t parameters() const noexcept;
+    [[nodiscard]] Learner::Released make_form(std::shared_ptr<const float> values) {
+        return std::make_shared<const Learner::Parameters>(++forms_.made, std::move(values));
+    }
+    [[nodiscard]] std::span<float> all(const std::shared_ptr<float>& values) const {
+        return {values.get(), static_cast<std::size_t>(buffers_.floats())};
+    }
+    [[nodiscard]] std::size_t parameters() const noexcept {
+        return static_cast<std::size_t>(graph_.parameters().total());
+    }
     void begin_update(const Learner::Update& update, const MeanGradient& mean, const float* before);
     GradientAnswer apply_blocks(const Learner::Update& update, const MeanGradient& mean,
                                 const float* before, LearnerPool& pool);
@@ -130,7 +104,12 @@ private:
     std::unique_ptr<Optimizer> optimizer_;
     std::shared_ptr<float> theta_;  ///< shared with those that hold the version
     std::int64_t version_ = 0;
-    ReleasedForms forms_;      ///< of this version
+    /// The forms of this version that were released, shared by all that hold them; by how far and
+    /// with which learning rate they look ahead.
+    struct {
+        std::map<std::pair<double, double>, std::weak_ptr<const Learner::Parameters>> known;
+        std::uint64_t made = 0;  ///< of all versions
+    } forms_;
     ReleasedCopies released_;  ///< for a delay compensation
     GradientKeeper keeper_;
     std::optional<ParameterAverage> average_;

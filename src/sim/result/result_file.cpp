@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 
@@ -12,6 +15,7 @@
 #include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "data/hdf5/store.hpp"
+#include "data/import/csv_text.hpp"
 #include "sim/result/result_fields.hpp"
 
 namespace cohort {
@@ -51,16 +55,79 @@ void from_stored(Stored<T> stored, T& value) {
     }
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-    std::vector<std::string> lines;
-    std::size_t begin = 0;
-    while (begin < text.size()) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        lines.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
+std::vector<std::string> split(std::string_view text, char separator) {
+    std::vector<std::string> parts;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(separator), text.size());
+        parts.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
     }
-    return lines;
+    return parts;
 }
+
+// Texts of rows as lines. What is read is what was written, to the last bit.
+
+template <class T>
+T number(const std::string& text) {
+    const std::optional<T> value = parsed<T>(text);
+    if (!value) {
+        fail<FileError>({.where = "decisions",
+                         .what = "a list is damaged",
+                         .expected = "a number",
+                         .got = fmt::format("'{}'", text)});
+    }
+    return *value;
+}
+
+std::string to_line(std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+}
+/// "3 5"
+std::string to_line(const std::vector<int>& workers) {
+    return fmt::format("{}", fmt::join(workers, " "));
+}
+/// "static:7|8192|0.5|1|4096;ssgd|...": plan, samples_s, batch_efficiency, staleness_efficiency,
+/// rate.
+std::string to_line(const std::vector<Candidate>& candidates) {
+    std::string text;
+    for (const Candidate& one : candidates) {
+        text += fmt::format("{}{}|{}|{}|{}|{}", text.empty() ? "" : ";", one.plan, one.samples_s,
+                            one.batch_efficiency, one.staleness_efficiency, one.rate);
+    }
+    return to_line(std::move(text));
+}
+
+void from_line(const std::string& line, std::string& text) {
+    text = line;
+}
+void from_line(const std::string& line, std::vector<int>& workers) {
+    for (const std::string& part : split(line, ' ')) {
+        workers.push_back(number<int>(part));
+    }
+}
+void from_line(const std::string& line, std::vector<Candidate>& candidates) {
+    constexpr std::size_t kFields = 5;
+    for (const std::string& part : split(line, ';')) {
+        const std::vector<std::string> fields = split(part, '|');
+        if (fields.size() != kFields) {
+            fail<FileError>({.where = "decisions",
+                             .what = "a candidate is damaged",
+                             .expected = "plan and four numbers",
+                             .got = fmt::format("'{}'", part)});
+        }
+        candidates.push_back({.plan = fields[0],
+                              .samples_s = number<double>(fields[1]),
+                              .batch_efficiency = number<double>(fields[2]),
+                              .staleness_efficiency = number<double>(fields[3]),
+                              .rate = number<double>(fields[4])});
+    }
+}
+
+template <class T>
+concept Text = requires(const T& field) {
+    to_line(field);
+};
 
 class ResultWriter {
 public:
@@ -76,7 +143,7 @@ public:
         }
     }
     template <class T>
-    void maybe(const std::string& group, const std::string& name, const std::optional<T>& field) {
+    void value(const std::string& group, const std::string& name, const std::optional<T>& field) {
         if (field) {
             value(group, name, *field);
         }
@@ -85,35 +152,23 @@ public:
     void array(const std::string& path, const std::vector<T>& numbers) {
         file_.put(path, numbers);
     }
+    /// Every line of a text ends with a line feed, so that an empty one is not lost.
     template <class Row, class Get>
-    void column(const std::string& path, const std::vector<Row>& rows, const Get& get) {
-        using Field = std::remove_cvref_t<decltype(get(rows.front()))>;
-        std::vector<Stored<Field>> numbers;
-        numbers.reserve(rows.size());
-        for (const Row& row : rows) {
-            numbers.push_back(to_stored(get(row)));
+    void column(const std::string& group, const std::vector<Row>& rows, const Named<Get>& column) {
+        using Field = std::remove_cvref_t<std::invoke_result_t<Get, const Row&>>;
+        if constexpr (Text<Field>) {
+            std::string text;
+            for (const Row& row : rows) {
+                text += to_line(std::invoke(column.get, row)) + "\n";
+            }
+            file_.set(group, column.name, text);
+        } else {
+            std::vector<Stored<Field>> numbers;
+            for (const Row& row : rows) {
+                numbers.push_back(to_stored(std::invoke(column.get, row)));
+            }
+            file_.put(group + "/" + column.name, numbers);
         }
-        file_.put(path, numbers);
-    }
-    /// Every line ends with a line feed, so that an empty one is not lost.
-    template <class Row, class Get>
-    void texts(const std::string& group, const std::string& name, const std::vector<Row>& rows,
-               const Get& get) {
-        std::string text;
-        for (const Row& row : rows) {
-            std::string line = get(row);
-            std::replace(line.begin(), line.end(), '\n', ' ');
-            text += line + "\n";
-        }
-        file_.set(group, name, text);
-    }
-    template <class Row, class Put, class Take>
-    void texts_of(const std::string& group, const std::string& name, const std::vector<Row>& rows,
-                  const Put& put, const Take& /*take*/) {
-        std::vector<std::string> lines;
-        std::transform(rows.begin(), rows.end(), std::back_inserter(lines), put);
-        texts(
-            group, name, lines, [](const std::string& line) -> auto& { return line; });
     }
     void commit() { file_.commit(); }
 
@@ -138,7 +193,7 @@ public:
         }
     }
     template <class T>
-    void maybe(const std::string& group, const std::string& name, std::optional<T>& field) {
+    void value(const std::string& group, const std::string& name, std::optional<T>& field) {
         if (file_.has_attribute(group, name)) {
             value(group, name, field.emplace());
         }
@@ -150,54 +205,40 @@ public:
         }
     }
     template <class Row, class Get>
-    void column(const std::string& path, std::vector<Row>& rows, const Get& get) {
-        using Field = std::remove_cvref_t<decltype(get(rows.front()))>;
-        if (!file_.contains(path)) {
-            return;
-        }
-        const auto numbers = file_.get<Stored<Field>>(path);
-        fit(rows, numbers.size(), path);
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            from_stored(numbers[i], get(rows[i]));
-        }
-    }
-    template <class Row, class Get>
-    void texts(const std::string& group, const std::string& name, std::vector<Row>& rows,
-               const Get& get) {
-        if (!file_.has_attribute(group, name)) {
-            return;
-        }
-        const std::vector<std::string> lines = lines_of(file_.attribute<std::string>(group, name));
-        fit(rows, lines.size(), group + "@" + name);
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            get(rows[i]) = lines[i];
-        }
-    }
-    template <class Row, class Put, class Take>
-    void texts_of(const std::string& group, const std::string& name, std::vector<Row>& rows,
-                  const Put& /*put*/, const Take& take) {
-        std::vector<std::string> lines(rows.size());
-        texts(
-            group, name, lines, [](std::string & line) -> auto& { return line; });
-        fit(rows, lines.size(), group + "@" + name);
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            take(rows[i], lines[i]);
+    void column(const std::string& group, std::vector<Row>& rows, const Named<Get>& column) {
+        using Field = std::remove_cvref_t<std::invoke_result_t<Get, Row&>>;
+        const std::string path = group + "/" + column.name;
+        if constexpr (Text<Field>) {
+            if (file_.has_attribute(group, column.name)) {
+                const auto lines = split(file_.attribute<std::string>(group, column.name), '\n');
+                fill(rows, lines, group + "@" + column.name, [&column](auto& line, Row& row) {
+                    from_line(line, std::invoke(column.get, row));
+                });
+            }
+        } else if (file_.contains(path)) {
+            fill(rows, file_.get<Stored<Field>>(path), path, [&column](auto number, Row& row) {
+                from_stored(number, std::invoke(column.get, row));
+            });
         }
     }
 
 private:
     /// The first column of a table says how many rows it has.
-    template <class Row>
-    void fit(std::vector<Row>& rows, std::size_t count, const std::string& name) const {
+    template <class Row, class T, class Take>
+    void fill(std::vector<Row>& rows, const std::vector<T>& column, const std::string& name,
+              const Take& take) const {
         if (rows.empty()) {
-            rows.resize(count);
+            rows.resize(column.size());
         }
-        if (rows.size() != count) {
+        if (rows.size() != column.size()) {
             fail<FileError>(
                 {.where = file_.path(),
                  .what = "a column of another length than the first of its table: " + name,
                  .expected = std::to_string(rows.size()),
-                 .got = std::to_string(count)});
+                 .got = std::to_string(column.size())});
+        }
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            take(column[i], rows[i]);
         }
     }
 

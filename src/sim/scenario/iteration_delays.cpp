@@ -1,4 +1,4 @@
-#include "sim/scenario/iteration_delays.hpp"
+#include "sim/scenario/pattern_parts.hpp"
 
 #include <fmt/format.h>
 
@@ -22,14 +22,6 @@ constexpr std::array<std::pair<std::string_view, Jitter::Law>, 3> kLaws{
 constexpr double kParetoShape = 2.5;  ///< a heavy tail that still has a variance
 /// Random streams of this cause, beside those of patterns.cpp.
 constexpr std::uint64_t kStreams = std::uint64_t{1} << 48;
-
-[[noreturn]] void refuse_delays(std::string_view what, const std::string& expected,
-                                std::string_view pattern) {
-    fail<UsageError>({.where = "--pattern",
-                      .what = what,
-                      .expected = expected,
-                      .got = fmt::format("'{}'", pattern)});
-}
 
 /// The law's variable that has the same probability below it as a standard normal one at z.
 double variable(Jitter::Law law, double z) {
@@ -121,42 +113,11 @@ double scale_of(const Jitter& jitter, int workers, double iteration_s) {
     return iteration_s * (jitter.strength - 1) * sample / (most - jitter.strength * sum);
 }
 
-class JitterDelays final : public IterationDelays {
-public:
-    JitterDelays(const Jitter& jitter, int workers, double iteration_s, std::uint64_t seed)
-        : law_(jitter.law),
-          workers_(workers),
-          scale_s_(workers > 1 ? scale_of(jitter, workers, iteration_s) : 0),
-          normals_(jitter, workers, seed) {}
-
-    double next_s(int worker, std::int64_t moment) override {
-        return worker < workers_ ? scale_s_ * variable(law_, normals_.next(worker, moment)) : 0;
-    }
-
-private:
-    Jitter::Law law_;
-    int workers_;
-    double scale_s_;
-    CorrelatedNormals normals_;
-};
-
-class RecordedDelays final : public IterationDelays {
-public:
-    explicit RecordedDelays(Replay replay) : replay_(std::move(replay)) {}
-
-    double next_s(int worker, std::int64_t moment) override {
-        return replay_.delay_s(worker, static_cast<std::uint64_t>(moment));
-    }
-
-private:
-    Replay replay_;
-};
-
 double correlation(std::string_view text, std::string_view name, std::string_view pattern) {
     const std::optional<double> value = parsed<double>(text);
     if (!value || !(*value >= 0 && *value < 1)) {
-        refuse_delays(fmt::format("the correlation {} cannot be used", name),
-                      "a number from 0 to below 1", pattern);
+        refuse_pattern(fmt::format("the correlation {} cannot be used", name),
+                       "a number from 0 to below 1", pattern);
     }
     return *value;
 }
@@ -171,19 +132,19 @@ Jitter parse_jitter(std::string_view text, std::string_view pattern) {
         begin = end + 1;
     }
     if (parts.size() > 4) {
-        refuse_delays("too many parts", "jitter[:STRENGTH[:LAW[:BETWEEN[:OVER]]]]", pattern);
+        refuse_pattern("too many parts", "jitter[:STRENGTH[:LAW[:BETWEEN[:OVER]]]]", pattern);
     }
     Jitter jitter;
     const std::optional<double> strength = parsed<double>(parts[0]);
     if (!strength || !(*strength >= 1) || !std::isfinite(*strength)) {
-        refuse_delays("the strength cannot be used", "a number from 1", pattern);
+        refuse_pattern("the strength cannot be used", "a number from 1", pattern);
     }
     jitter.strength = *strength;
     if (parts.size() > 1) {
         const auto* law = std::find_if(kLaws.begin(), kLaws.end(),
                                        [&](const auto& each) { return each.first == parts[1]; });
         if (law == kLaws.end()) {
-            refuse_delays("there is no such law", "lognormal, exponential or pareto", pattern);
+            refuse_pattern("there is no such law", "lognormal, exponential or pareto", pattern);
         }
         jitter.law = law->second;
     }
@@ -192,13 +153,14 @@ Jitter parse_jitter(std::string_view text, std::string_view pattern) {
     return jitter;
 }
 
-std::unique_ptr<IterationDelays> jitter_delays(const Jitter& jitter, int workers,
-                                               double iteration_s, std::uint64_t seed) {
-    return std::make_unique<JitterDelays>(jitter, workers, iteration_s, seed);
-}
-
-std::unique_ptr<IterationDelays> recorded_delays(Replay replay) {
-    return std::make_unique<RecordedDelays>(std::move(replay));
+IterationDelays jitter_delays(const Jitter& jitter, int workers, double iteration_s,
+                              std::uint64_t seed) {
+    return [law = jitter.law, workers,
+            scale_s = workers > 1 ? scale_of(jitter, workers, iteration_s) : 0,
+            normals = CorrelatedNormals(jitter, workers, seed)](int worker,
+                                                                std::int64_t moment) mutable {
+        return worker < workers ? scale_s * variable(law, normals.next(worker, moment)) : 0;
+    };
 }
 
 }  // namespace cohort

@@ -1,10 +1,14 @@
 #include "sim/scenario/pattern_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <ranges>
 #include <set>
+
+#include "cohort/core/error.hpp"
 
 namespace cohort {
 namespace {
@@ -14,49 +18,8 @@ double draw_gap(Rng& random, double mean) {
     return -std::log1p(-static_cast<double>(random.next_uniform())) * mean;
 }
 
-}  // namespace
-
-std::optional<TraceRow> EpisodesPart::next() {
-    slow_ = !slow_;
-    if (slow_) {
-        episode_ = draw_(random_, episode_.end_s);
-        return TraceRow{
-            .time_s = episode_.begin_s, .target = episode_.target, .shares = episode_.shares};
-    }
-    return TraceRow{.time_s = episode_.end_s, .target = episode_.target, .shares = {}};
-}
-
-DriftPart::DriftPart(const Rng& random, std::vector<int> workers, const Drift& drift)
-    : random_(random),
-      workers_(std::move(workers)),
-      drift_(drift),
-      aside_(drift.deviation * static_cast<double>(random_.next_normal())) {
-    set_share();
-}
-
-void DriftPart::set_share() {
-    device_ = std::exp(-std::max(0.0, drift_.middle + aside_));
-}
-
-std::optional<TraceRow> DriftPart::next() {
-    if (at_ == workers_.size()) {
-        constexpr double kKept = 0.9;
-        const double step = drift_.deviation * std::sqrt(1 - kKept * kKept);
-        aside_ = kKept * aside_ + step * static_cast<double>(random_.next_normal());
-        time_s_ += drift_.step_s * (0.5 + static_cast<double>(random_.next_uniform()));
-        set_share();
-        at_ = 0;
-    }
-    return TraceRow{
-        .time_s = time_s_,
-        .target = {.kind = TraceTarget::Kind::kWorker, .index = workers_[at_++]},
-        .shares = {.device = device_},
-    };
-}
-
-// Lengths are log-normal, as heavy-tailed as measured ones but shorter, so that jobs come and go
-// while a training of some thousand iterations lasts.
-namespace {
+// Lengths of other jobs are log-normal, as heavy-tailed as measured ones but shorter, so that jobs
+// come and go while a training of some thousand iterations lasts.
 constexpr double kMedianIterations = 60;
 constexpr double kSpread = 1.5;  ///< of the length's logarithm
 constexpr double kMostIterations = 100'000;
@@ -64,14 +27,9 @@ const double kMeanIterations = kMedianIterations * std::exp(kSpread * kSpread / 
 /// Workers of a job and how many jobs of a hundred have that many or fewer.
 constexpr std::array<std::pair<int, std::uint32_t>, 5> kJobSizes{
     {{1, 50}, {2, 65}, {4, 80}, {8, 95}, {16, 100}}};
-}  // namespace
 
-ArrivalList::ArrivalList(const Rng& random, const Law& law)
-    : random_(random), law_(law), first_(static_cast<int>(std::lround(law.others))) {
-}
-
-JobArrival ArrivalList::draw(double time_s, double iterations) {
-    const std::uint32_t percent = random_.next_below(100);
+JobArrival draw_job(Rng& random, const ArrivalLaw& law, double time_s, double iterations) {
+    const std::uint32_t percent = random.next_below(100);
     const auto* size = std::find_if(kJobSizes.begin(), kJobSizes.end(),
                                     [&](const auto& entry) { return percent < entry.second; });
     const double whole = std::clamp(std::ceil(iterations), 1.0, kMostIterations);
@@ -79,31 +37,78 @@ JobArrival ArrivalList::draw(double time_s, double iterations) {
         .time_s = time_s,
         .workers = size->first,
         .servers = (size->first + 1) / 2,
-        .first_node = static_cast<int>(random_.next_below(static_cast<std::uint32_t>(law_.nodes))),
-        .workload = "",
+        .first_node = static_cast<int>(random.next_below(static_cast<std::uint32_t>(law.nodes))),
         .iterations = static_cast<std::int64_t>(whole)};
 }
 
-JobArrival ArrivalList::next() {
-    const double logarithm =
-        std::log(kMedianIterations) + kSpread * static_cast<double>(random_.next_normal());
-    if (first_ > 0) {
-        // Met at a random moment: long jobs are met more often, and part of them is over.
-        --first_;
-        const double whole = std::exp(logarithm + kSpread * kSpread);
-        return draw(0, whole * static_cast<double>(random_.next_uniform()));
-    }
-    time_s_ += draw_gap(random_, kMeanIterations * law_.iteration_s / law_.others);
-    return draw(time_s_, std::exp(logarithm));
+}  // namespace
+
+void refuse_pattern(std::string_view what, const std::string& expected, std::string_view pattern) {
+    fail<UsageError>({.where = "--pattern",
+                      .what = what,
+                      .expected = expected,
+                      .got = fmt::format("'{}'", pattern)});
 }
 
-void PatternScenario::add(std::unique_ptr<PatternPart> part) {
+PatternPart steady_part(const TraceTarget& target, const Shares& shares) {
+    return
+        [row = std::optional(TraceRow{.time_s = 0, .target = target, .shares = shares})]() mutable {
+            return std::exchange(row, std::nullopt);
+        };
+}
+
+PatternPart episodes_part(const Rng& random, DrawEpisode draw) {
+    return [from = random, draw = std::move(draw), episode = Episode(), slow = false]() mutable {
+        slow = !slow;
+        if (slow) {
+            episode = draw(from, episode.end_s);
+        }
+        return std::optional(TraceRow{.time_s = slow ? episode.begin_s : episode.end_s,
+                                      .target = episode.target,
+                                      .shares = slow ? episode.shares : Shares{}});
+    };
+}
+
+PatternPart drift_part(Rng random, std::vector<int> workers, const Drift& drift) {
+    const double first = drift.deviation * static_cast<double>(random.next_normal());
+    return [random, workers = std::move(workers), drift, aside = first, time_s = 0.0,
+            at = std::size_t{0}]() mutable {
+        if (at == workers.size()) {
+            constexpr double kKept = 0.9;
+            const double step = drift.deviation * std::sqrt(1 - kKept * kKept);
+            aside = kKept * aside + step * static_cast<double>(random.next_normal());
+            time_s += drift.step_s * (0.5 + static_cast<double>(random.next_uniform()));
+            at = 0;
+        }
+        return std::optional(
+            TraceRow{.time_s = time_s,
+                     .target = {.kind = TraceTarget::Kind::kWorker, .index = workers[at++]},
+                     .shares = {.device = std::exp(-std::max(0.0, drift.middle + aside))}});
+    };
+}
+
+JobArrivals job_arrivals(const Rng& random, const ArrivalLaw& law) {
+    return [from = random, law, first = std::lround(law.others), time_s = 0.0]() mutable {
+        const double logarithm =
+            std::log(kMedianIterations) + kSpread * static_cast<double>(from.next_normal());
+        if (first > 0) {  // there from the beginning
+            // Met at a random moment: long jobs are met more often, and part of them is over.
+            --first;
+            const double whole = std::exp(logarithm + kSpread * kSpread);
+            return draw_job(from, law, 0, whole * static_cast<double>(from.next_uniform()));
+        }
+        time_s += draw_gap(from, kMeanIterations * law.iteration_s / law.others);
+        return draw_job(from, law, time_s, std::exp(logarithm));
+    };
+}
+
+void PatternScenario::add(PatternPart part) {
     parts_.push_back(std::move(part));
     ask(parts_.size() - 1);
 }
 
 void PatternScenario::ask(std::size_t part) {
-    if (std::optional<TraceRow> row = parts_[part]->next()) {
+    if (std::optional<TraceRow> row = parts_[part]()) {
         waiting_.push({.row = *row, .part = part});
     }
 }
@@ -151,10 +156,6 @@ std::optional<TraceRow> PatternScenario::next_row() {
     const TraceRow row = rows_.back();
     rows_.pop_back();
     return row;
-}
-
-std::optional<JobArrival> PatternScenario::next_job() {
-    return arrivals_ ? std::optional(arrivals_->next()) : std::nullopt;
 }
 
 }  // namespace cohort

@@ -1,121 +1,110 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <queue>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cohort/core/rng.hpp"
-#include "sim/scenario/iteration_delays.hpp"
+#include "data/dataset/recording.hpp"
 #include "sim/scenario/trace.hpp"
 
 namespace cohort {
 
-/// One cause of slowness. Rows say what it leaves its targets, whatever others do to them.
-class PatternPart {
-public:
-    PatternPart() = default;
-    PatternPart(const PatternPart&) = delete;
-    PatternPart& operator=(const PatternPart&) = delete;
-    virtual ~PatternPart() = default;
-    /// As Scenario::next_row.
-    [[nodiscard]] virtual std::optional<TraceRow> next() = 0;
+/// What a worker's next iteration takes longer than a healthy one, whatever its batch, seconds >=
+/// 0. What workers have in common belongs to a *moment*: the reference batches that the job has
+/// done when the iteration begins. So it is the same for all who begin at the same time, whatever
+/// came before.
+using IterationDelays = std::function<double(int worker, std::int64_t moment)>;
+
+/// The law of `--pattern jitter`.
+struct Jitter {
+    enum class Law : std::uint8_t { kLognormal, kExponential, kPareto };
+    double strength = 1.5;  ///< E[slowest of all workers] / E[one worker] of iteration times, >= 1
+    Law law = Law::kLognormal;
+    double between = 0;  ///< correlation between workers at the same moment, [0, 1)
+    double over = 0;     ///< correlation between successive iterations of a worker, [0, 1)
 };
+
+/// "STRENGTH[:LAW[:BETWEEN[:OVER]]]", LAW lognormal, exponential or pareto; `pattern` is the whole
+/// word for messages. Errors: UsageError naming the part.
+[[nodiscard]] Jitter parse_jitter(std::string_view text, std::string_view pattern);
+
+/// A delay is a standard variable of the law (lognormal: sigma 1; exponential: mean 1; pareto:
+/// shape 2.5, from 0), on a scale that gives the strength. Correlation is that of the normal
+/// variables behind it (a Gaussian copula): a part common to all workers and one of each worker,
+/// both AR(1), over the moments and over its iterations. Errors: UsageError when `workers` cannot
+/// have that strength.
+[[nodiscard]] IterationDelays jitter_delays(const Jitter& jitter, int workers, double iteration_s,
+                                            std::uint64_t seed);
+
+[[nodiscard]] inline IterationDelays recorded_delays(Replay replay) {
+    return [replay = std::move(replay)](int worker, std::int64_t moment) {
+        return replay.delay_s(worker, static_cast<std::uint64_t>(moment));
+    };
+}
+
+/// Errors: UsageError, always: what --pattern says cannot be used.
+[[noreturn]] void refuse_pattern(std::string_view what, const std::string& expected,
+                                 std::string_view pattern);
+
+/// One cause of slowness: rows as of Scenario::next_row. They say what it leaves its targets,
+/// whatever others do to them.
+using PatternPart = std::function<std::optional<TraceRow>()>;
 
 /// The same from the beginning on.
-class SteadyPart final : public PatternPart {
-public:
-    SteadyPart(TraceTarget target, const Shares& shares)
-        : row_(TraceRow{.time_s = 0, .target = target, .shares = shares}) {}
-    std::optional<TraceRow> next() override { return std::exchange(row_, std::nullopt); }
+[[nodiscard]] PatternPart steady_part(const TraceTarget& target, const Shares& shares);
 
-private:
-    std::optional<TraceRow> row_;
+struct Episode {
+    double begin_s = 0;
+    double end_s = 0;
+    TraceTarget target;
+    Shares shares;
 };
-
+/// The next episode, which begins at `after_s` or later.
+using DrawEpisode = std::function<Episode(Rng& random, double after_s)>;
 /// Healthy, slow for a while, healthy again, without end.
-class EpisodesPart final : public PatternPart {
-public:
-    struct Episode {
-        double begin_s = 0;
-        double end_s = 0;
-        TraceTarget target;
-        Shares shares;
-    };
-    /// The next episode, which begins at `after_s` or later.
-    using Draw = std::function<Episode(Rng& random, double after_s)>;
+[[nodiscard]] PatternPart episodes_part(const Rng& random, DrawEpisode draw);
 
-    EpisodesPart(const Rng& random, Draw draw) : random_(random), draw_(std::move(draw)) {}
-    std::optional<TraceRow> next() override;
-
-private:
-    Rng random_;
-    Draw draw_;
-    Episode episode_;
-    bool slow_ = false;
+struct Drift {
+    double middle = 0;     ///< logarithm of the slowness
+    double deviation = 0;  ///< of the logarithm, in the long run
+    double step_s = 0;     ///< between two changes, on average
 };
-
 /// A group of workers whose speed drifts: the logarithm of its slowness goes from step to step back
 /// to a middle, by a tenth of the way, and a random step aside (an AR(1) process); a worker is
 /// never faster than healthy.
-class DriftPart final : public PatternPart {
-public:
-    struct Drift {
-        double middle = 0;     ///< logarithm of the slowness
-        double deviation = 0;  ///< of the logarithm, in the long run
-        double step_s = 0;     ///< between two changes, on average
-    };
-    /// @param workers  at least one
-    DriftPart(const Rng& random, std::vector<int> workers, const Drift& drift);
-    std::optional<TraceRow> next() override;
+/// @param workers  at least one
+[[nodiscard]] PatternPart drift_part(Rng random, std::vector<int> workers, const Drift& drift);
 
-private:
-    void set_share();
-
-    Rng random_;
-    std::vector<int> workers_;
-    Drift drift_;
-    double time_s_ = 0;
-    double aside_ = 0;  ///< from the middle
-    double device_ = 1;
-    std::size_t at_ = 0;  ///< next worker of this step
+struct ArrivalLaw {
+    double others = 0;       ///< jobs at work at a time, on average; > 0
+    double iteration_s = 1;  ///< healthy
+    int nodes = 1;
 };
-
-/// Jobs that come and go.
-class ArrivalList {
-public:
-    struct Law {
-        double others = 0;       ///< at work at a time, on average; > 0
-        double iteration_s = 1;  ///< healthy
-        int nodes = 1;
-    };
-    ArrivalList(const Rng& random, const Law& law);
-    [[nodiscard]] JobArrival next();
-
-private:
-    [[nodiscard]] JobArrival draw(double time_s, double iterations);
-
-    Rng random_;
-    Law law_;
-    int first_ = 0;  ///< jobs that are there from the beginning and were not told yet
-    double time_s_ = 0;
-};
+/// Jobs that come and go: the next one, without end.
+using JobArrivals = std::function<JobArrival()>;
+[[nodiscard]] JobArrivals job_arrivals(const Rng& random, const ArrivalLaw& law);
 
 /// Several causes at once: shares are multiplied, delays added; one row per target and time.
 class PatternScenario final : public Scenario {
 public:
-    void add(std::unique_ptr<PatternPart> part);
-    void add(const ArrivalList& arrivals) { arrivals_ = arrivals; }
-    void add(std::unique_ptr<IterationDelays> delays) { delays_ = std::move(delays); }
+    void add(PatternPart part);
+    void add(JobArrivals arrivals) { arrivals_ = std::move(arrivals); }
+    void add(IterationDelays delays) { delays_ = std::move(delays); }
 
     std::optional<TraceRow> next_row() override;
-    std::optional<JobArrival> next_job() override;
+    std::optional<JobArrival> next_job() override {
+        return arrivals_ ? std::optional(arrivals_()) : std::nullopt;
+    }
     double next_delay_s(int worker, std::int64_t moment) override {
-        return delays_ ? delays_->next_s(worker, moment) : 0;
+        return delays_ ? delays_(worker, moment) : 0;
     }
 
 private:
@@ -131,13 +120,13 @@ private:
     void take_moment();
     [[nodiscard]] Shares combined(const TraceTarget& target) const;
 
-    std::vector<std::unique_ptr<PatternPart>> parts_;
+    std::vector<PatternPart> parts_;
     std::priority_queue<Waiting> waiting_;
     /// What each part leaves its targets.
     std::map<TraceTarget, std::map<std::size_t, Shares>> left_;
     std::vector<TraceRow> rows_;  ///< of this moment, the next one last
-    std::optional<ArrivalList> arrivals_;
-    std::unique_ptr<IterationDelays> delays_;
+    JobArrivals arrivals_;        ///< empty: there are none
+    IterationDelays delays_;      ///< empty: there are none
 };
 
 }  // namespace cohort

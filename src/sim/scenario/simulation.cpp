@@ -12,7 +12,7 @@
 #include "core/system/launch_env.hpp"
 #include "formats/predictor_file.hpp"
 #include "formats/weights_file.hpp"
-#include "sim/job/virtual_jobs.hpp"
+#include "sim/job/virtual_job.hpp"
 #include "sim/scenario/ideal_workers.hpp"
 #include "sim/scenario/oracle_predictor.hpp"
 
@@ -44,7 +44,7 @@ SampleSetInfo samples_of(const SimulateOptions& options) {
 
 std::unique_ptr<Learner> learner_of(const SimulateOptions& options) {
     if (options.no_train) {
-        return make_idle_learner();
+        return std::make_unique<Learner>();
     }
     return make_learner({.data = options.data,
                          .model = options.model,
@@ -119,8 +119,7 @@ ModeChoice waiting_for_all(const ModeSetting& setting) {
 }
 
 /// A job that trains nothing and waits for all its workers.
-JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const ClusterProfile& profile,
-                  int nodes) {
+JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, int nodes) {
     JobSpec spec;
     spec.setting.live.assign(static_cast<std::size_t>(arrival.workers), true);
     spec.setting.batch = arrival.batch;
@@ -133,7 +132,7 @@ JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const Cluster
         const auto beside = server * arrival.workers / std::max(arrival.servers, 1);
         spec.server_nodes.push_back(spec.worker_nodes[static_cast<std::size_t>(beside)]);
     }
-    spec.workload = arrival.workload.empty() ? first.workload : profile.workload(arrival.workload);
+    spec.workload = first.workload;
     spec.telemetry = false;
     spec.budget_samples = arrival.workers * arrival.batch * arrival.iterations;
     spec.train.samples = spec.train.chunk_samples = spec.budget_samples;
@@ -144,7 +143,7 @@ JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const Cluster
 double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int nodes) {
     EventQueue queue;
     VirtualCluster cluster(queue, profile, nodes, nullptr);
-    const std::unique_ptr<Learner> learner = make_idle_learner();
+    Learner idle;
     JobSpec spec = job;
     spec.choice = waiting_for_all(spec.setting);
     if (!spec.server_nodes.empty()) {
@@ -157,13 +156,13 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
     spec.eval_every_samples = 0;
     spec.lane_spans = 0;
     spec.telemetry = false;
-    const std::unique_ptr<VirtualJob> alone = make_job(cluster, *learner, std::move(spec));
+    const std::unique_ptr<VirtualJob> alone = make_job(cluster, idle, std::move(spec));
     cluster.start();
     alone->begin();
     std::optional<double> first;
     while (!alone->over()) {
         check_invariant(queue.step(), "a job without stragglers comes to its end");
-        if (!first && alone->updates() > 0) {
+        if (!first && alone->session.counts().updates > 0) {
             first = queue.now();
         }
     }
@@ -173,9 +172,8 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
 /// Jobs that share the nodes with the one that is looked at, as they arrive.
 class Loads {
 public:
-    /// @param cluster, profile, first outlive it; it is set up before the cluster starts
-    Loads(VirtualCluster& cluster, const ClusterProfile& profile, const JobSpec& first)
-        : cluster_(cluster), profile_(profile), first_(first) {
+    /// @param cluster, first outlive it; it is set up before the cluster starts
+    Loads(VirtualCluster& cluster, const JobSpec& first) : cluster_(cluster), first_(first) {
         cluster_.on_arrival([this](const JobArrival& arrival) { add(arrival); });
     }
 
@@ -186,15 +184,13 @@ private:
         }
         std::erase_if(jobs_, [](const auto& load) { return load->over() && load->stuck(); });
         cluster_.forget_unused();
-        jobs_.push_back(
-            make_job(cluster_, *idle_, load_spec(arrival, first_, profile_, cluster_.nodes())));
+        jobs_.push_back(make_job(cluster_, idle_, load_spec(arrival, first_, cluster_.nodes())));
         jobs_.back()->begin();
     }
 
     VirtualCluster& cluster_;
-    const ClusterProfile& profile_;
     const JobSpec& first_;
-    std::unique_ptr<Learner> idle_ = make_idle_learner();
+    Learner idle_;
     std::vector<std::unique_ptr<VirtualJob>> jobs_;
 };
 
@@ -254,18 +250,13 @@ private:
     [[nodiscard]] std::optional<double> ideal_samples_s(double virtual_s) const {
         EventQueue queue;
         VirtualCluster cluster(queue, profile_, nodes_, scenario());
-        IdealWorkers workers(cluster, spec_);
-        const Loads loads(cluster, profile_, spec_);
-        cluster.start();
-        workers.begin();
-        while (queue.now() < virtual_s && queue.step()) {
-        }
-        return workers.samples_s();
+        const Loads loads(cluster, spec_);
+        return cohort::ideal_samples_s(cluster, spec_, virtual_s);
     }
 
     [[nodiscard]] bool news() const {
-        return job_->evaluations().size() > evaluations_told_ ||
-               job_->switches().size() > switches_told_;
+        return job_->result.evaluations.size() > evaluations_told_ ||
+               job_->result.switches.size() > switches_told_;
     }
 
     /// One call per new evaluation or switch, at least one. @return to be stopped
@@ -273,16 +264,16 @@ private:
         bool stop = false;
         do {
             SimulationProgress now{.virtual_s = queue_.now(),
-                                   .samples_applied = job_->samples_applied(),
+                                   .samples_applied = job_->session.counts().samples_applied,
                                    .budget_samples = spec_.budget_samples,
                                    .events = queue_.events(),
                                    .evaluation = {},
                                    .change = {}};
-            if (job_->evaluations().size() > evaluations_told_) {
-                now.evaluation = job_->evaluations()[evaluations_told_++];
+            if (job_->result.evaluations.size() > evaluations_told_) {
+                now.evaluation = job_->result.evaluations[evaluations_told_++];
             }
-            if (job_->switches().size() > switches_told_) {
-                now.change = job_->switches()[switches_told_++];
+            if (job_->result.switches.size() > switches_told_) {
+                now.change = job_->result.switches[switches_told_++];
             }
             stop = progress(now) || stop;
         } while (news());
@@ -290,11 +281,10 @@ private:
     }
 
     SimulationResult result() {
-        SimulationResult result;
+        SimulationResult result = job_->report();
         result.options = option_values(options_);
         result.events = queue_.events();
         result.healthy_iteration_s = healthy_s_;
-        job_->report(result);
         if (result.stop_reason != "signal") {
             result.ideal_samples_s = ideal_samples_s(result.virtual_s);
         }
@@ -314,7 +304,7 @@ private:
     std::unique_ptr<Learner> learner_;
     VirtualCluster cluster_;
     std::unique_ptr<VirtualJob> job_;
-    Loads loads_{cluster_, profile_, spec_};
+    Loads loads_{cluster_, spec_};
     std::size_t evaluations_told_ = 0;
     std::size_t switches_told_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,6 @@ struct JobArrival {
     int workers = 1;
     int servers = 1;
     int first_node = 0;           ///< worker i is on node (first_node + i) mod nodes
-    std::string workload;         ///< of the profile; empty: that of the first job
     std::int64_t batch = 64;      ///< samples of a worker's iteration
     std::int64_t iterations = 0;  ///< of each worker, then it leaves
 };
@@ -80,8 +80,7 @@ struct PatternInfo {
 [[nodiscard]] std::vector<TraceRow> rows_until(Scenario& scenario, double time_s);
 
 /// Errors: UsageError, naming `where`, when a row concerns a worker or node that is not there.
-void check_targets(const std::vector<TraceRow>& rows, int workers, int nodes,
-                   std::string_view where);
+void check_targets(std::span<const TraceRow> rows, int workers, int nodes, std::string_view where);
 
 /// Workers as rows, time as columns, shade by speed: for terminals (columns characters wide), and
 /// as a self-contained SVG. Speed is that of an iteration all of which is slowed by the scarcest

@@ -85,12 +85,11 @@ ClusterShape spread_over_nodes(int workers, int nodes, int servers, bool own_ser
     return shape;
 }
 
-void check_targets(const std::vector<TraceRow>& rows, int workers, int nodes,
-                   std::string_view where) {
+void check_targets(std::span<const TraceRow> rows, int workers, int nodes, std::string_view where) {
     for (const TraceRow& row : rows) {
         const bool node = row.target.kind == TraceTarget::Kind::kNode;
         const int count = node ? nodes : workers;
-        if (row.target.index >= count) {
+        if (row.target.index < 0 || row.target.index >= count) {
             fail<UsageError>(
                 {.where = where,
                  .what = fmt::format("a row at {} s concerns a {} that is not there", row.time_s,

@@ -21,8 +21,6 @@ namespace cohort {
 namespace {
 
 using cuda::check;
-using cuda::CudaStream;
-using cuda::use_gpu;
 
 /// Frees memory of GPU `gpu`, also on a thread that has never used that GPU.
 template <std::size_t gpu>
@@ -72,7 +70,7 @@ Buffer plain_host_memory(std::size_t bytes, const char* reason) {
 class CudaDevice final : public Device {
 public:
     explicit CudaDevice(int index) : index_(index) {
-        use_gpu(index);
+        cuda::use(index);
         // A rank that waits for its GPU must not burn a core.
         check(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
         cudaDeviceProp properties{};
@@ -82,11 +80,7 @@ public:
         facts_ = {.index = index,
                   .name = properties.name,
                   .bus = bus,
-                  .major = properties.major,
-                  .minor = properties.minor,
-                  .multiprocessors = properties.multiProcessorCount,
-                  .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize)};
-        check(cudaDriverGetVersion(&facts_.driver), "cudaDriverGetVersion");
+                  .multiprocessors = properties.multiProcessorCount};
     }
     [[nodiscard]] DeviceKind kind() const override { return DeviceKind::kCuda; }
     [[nodiscard]] std::string description() const override {
@@ -96,7 +90,7 @@ public:
         if (bytes == 0) {
             return {};
         }
-        use_gpu(index_);
+        cuda::use(index_);
         void* data = nullptr;
         const cudaError_t result = cudaMalloc(&data, bytes);
         if (result == cudaErrorMemoryAllocation) {
@@ -113,7 +107,7 @@ public:
         return {data, bytes, frees().device};
     }
     [[nodiscard]] Buffer allocate_host(std::size_t bytes) override {
-        use_gpu(index_);
+        cuda::use(index_);
         void* data = nullptr;
         const cudaError_t result = cudaMallocHost(&data, bytes);
         if (result != cudaSuccess) {
@@ -123,10 +117,10 @@ public:
         return {data, bytes, frees().host};
     }
     [[nodiscard]] std::unique_ptr<Stream> create_stream() override {
-        return std::make_unique<CudaStream>(index_);
+        return cuda::make_cuda_stream(index_);
     }
     [[nodiscard]] DeviceMemory memory() const override {
-        use_gpu(index_);
+        cuda::use(index_);
         std::size_t free = 0;
         std::size_t total = 0;
         check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
@@ -182,14 +176,6 @@ std::string built_for() {
     return COHORT_CUDA_ARCHITECTURES;
 }
 
-void* native_stream(Stream& stream) {
-    auto* of_cuda = dynamic_cast<CudaStream*>(&stream);
-    if (of_cuda == nullptr) {
-        fail<DeviceError>({.where = "cuda", .what = "a stream of another device"});
-    }
-    return of_cuda->get();
-}
-
 const GpuFacts& gpu_facts(const Device& device) {
     const auto* of_cuda = dynamic_cast<const CudaDevice*>(&device);
     if (of_cuda == nullptr) {
@@ -203,10 +189,6 @@ const GpuFacts& gpu_facts(const Device& device) {
 
 void use(const Device& device) {
     use(gpu_facts(device).index);
-}
-
-void use(int gpu) {
-    use_gpu(gpu);
 }
 
 void check(int result, const char* operation, std::source_location where) {

@@ -4,15 +4,14 @@
 #include <numeric>
 
 #include "cohort/core/clock.hpp"
-#include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
 #include "cohort/core/statistics.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
-#include "tensor/host_memory.hpp"
-#include "train/run/train_parts.hpp"
+#include "tensor/cpu_team.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {
@@ -55,18 +54,9 @@ Graph make_bench_model(const std::string& name) {
                               : make_model(name, Shape{3, 32, 32}, 10);
 }
 
-void check(const EngineBenchOptions& options) {
-    if (options.batch < 1 || options.steps < 1 || options.threads < 1 || options.warmup_steps < 0) {
-        fail<UsageError>({.where = "bench engine",
-                          .what = "a count is too small",
-                          .expected = "--batch, --steps, --threads >= 1"});
-    }
-}
-
 }  // namespace
 
 EngineBenchResult bench_engine(const EngineBenchOptions& options) {
-    check(options);
     const std::unique_ptr<Device> device = make_device(options.device, options.threads);
     Replica replica(
         make_bench_model(options.model), *device,

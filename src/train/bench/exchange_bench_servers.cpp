@@ -1,18 +1,19 @@
 // The parameter servers under workers that compute nothing and a coordinator that fires when it
 // has everybody's push: tickets, staging, updates and releases as in a run with mode ssgd.
-#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
-#include "train/bench/exchange_bench_parts.hpp"
+#include "train/bench/exchange_bench.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/protocol/shards.hpp"
 #include "train/server/server_loop.hpp"
+#include "train/worker/servers/push_buffers.hpp"
 
 namespace cohort {
 namespace {
@@ -45,29 +46,21 @@ Message receive(World& world, Port port, const char* what, std::uint64_t sequenc
 }
 
 /// A worker whose gradient is always the same.
-class BenchWorker final : public TransferSink {
+class BenchWorker {
 public:
     BenchWorker(World& world, const Graph& graph)
         : world_(world),
+          comm_{world.messenger(), world.operations(), world.map()},
           worker_(world.map().worker_of_rank(world.rank())),
-          ranges_(cut_shards(graph, world.map().servers)),
-          floats_(static_cast<std::size_t>(graph.parameters().total())),
-          gradient_(std::make_shared<Buffer>(device_->allocate_host(floats_ * sizeof(float)))) {
-        for (std::size_t i = 0; i < floats_; ++i) {
-            gradient_->floats()[i] = gradient_of(worker_, static_cast<std::int64_t>(i));
+          layout_(cut_shards(graph, world.map().servers)),
+          inbox_(layout_, *device_),
+          gradient_(std::make_shared<Buffer>(
+              device_->allocate_host(static_cast<std::size_t>(layout_.floats()) * sizeof(float)))) {
+        const std::span<float> values = layout_.all(*gradient_);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            values[i] = gradient_of(worker_, static_cast<std::int64_t>(i));
         }
-        for (Buffer& set : sets_) {
-            set = device_->allocate_host(floats_ * sizeof(float));
-        }
-        world_.messenger().set_sink(Port::kWorker, this);
-    }
-
-    std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override {
-        const auto header = decode<ParametersHeader>(announcement.body);
-        const ShardRange& range = ranges_.at(static_cast<std::size_t>(header.server));
-        return std::as_writable_bytes(
-            set(header.version)
-                .subspan(static_cast<std::size_t>(range.begin), bytes / sizeof(float)));
+        comm_.messenger.set_sink(Port::kWorker, &inbox_);
     }
 
     /// Pushes on every set of parameters but the last.
@@ -77,10 +70,7 @@ public:
         auto last = clock.now();
         double cpu = 0;
         for (std::int64_t version = 0; version <= updates; ++version) {
-            for (std::size_t server = 0; server < ranges_.size(); ++server) {
-                (void)receive(world_, Port::kWorker, "parameters",
-                              static_cast<std::uint64_t>(version), 0);
-            }
+            take_parameters(version);
             const auto now = clock.now();
             if (version > kExchangeWarmup) {
                 report.seconds.push_back((now - last).count());
@@ -94,37 +84,35 @@ public:
             }
         }
         report.cpu_s = process_cpu_seconds() - cpu;
-        report.correct = correct(updates);
+        report.correct = correct();
         return report;
     }
 
 private:
+    void take_parameters(std::int64_t version) {
+        while (!inbox_.has_complete()) {
+            const Message message = receive(world_, Port::kWorker, "parameters",
+                                            static_cast<std::uint64_t>(version), 0);
+            inbox_.arrived(decode<ParametersHeader>(message.body));
+        }
+        if (before_) {
+            inbox_.give_back(*std::move(before_));
+        }
+        before_ = std::exchange(after_, inbox_.take());
+    }
+
     void push(std::int64_t version) {
         const PushId id{.worker = worker_, .sequence = static_cast<std::uint64_t>(version) + 1};
-        for (const ShardRange& range : ranges_) {
-            const auto part =
-                std::as_bytes(std::span(gradient_->floats(), floats_))
-                    .subspan(static_cast<std::size_t>(range.begin) * sizeof(float),
-                             static_cast<std::size_t>(range.parameters()) * sizeof(float));
-            world_.messenger()
-                .start_transfer({range.part, Port::kServer}, Port::kWorker,
-                                static_cast<std::uint16_t>(MessageKind::kPush),
-                                encode(PushHeader{id}), part, ChunkOrder::kBackward, gradient_)
-                ->release(part.size());
-        }
-        world_.messenger().send({0, Port::kCoordinator}, Port::kWorker,
-                                static_cast<std::uint16_t>(MessageKind::kTicket),
-                                encode(Ticket{.push = id, .version = version, .samples = 1}));
+        const PushRoute route = PushRoute::to_servers(comm_, layout_);
+        route.release(route.start(id, gradient_));
+        comm_.send({0, Port::kCoordinator}, Port::kWorker, MessageKind::kPushReport,
+                   PushReport{.push = id, .version = version, .samples = 1});
     }
 
-    [[nodiscard]] std::span<float> set(std::int64_t version) const {
-        return {sets_[static_cast<std::size_t>(version % 2)].floats(), floats_};
-    }
-
-    /// The last two sets differ by the last update.
-    [[nodiscard]] bool correct(std::int64_t updates) const {
-        const std::span<const float> before = set(updates - 1);
-        const std::span<const float> after = set(updates);
+    /// The last two sets of parameters differ by the last update.
+    [[nodiscard]] bool correct() const {
+        const std::span<const float> before = layout_.all(before_->values);
+        const std::span<const float> after = layout_.all(after_->values);
         for (std::size_t i = 0; i < after.size(); ++i) {
             float sum = 0;
             for (int worker = 0; worker < world_.map().workers(); ++worker) {
@@ -138,21 +126,24 @@ private:
     }
 
     World& world_;
+    CommContext comm_;
     int worker_;
-    std::vector<ShardRange> ranges_;
     std::unique_ptr<Device> device_ = make_cpu_device(1);
-    std::size_t floats_;
+    ShardedLayout layout_;
+    ParameterInbox inbox_;
     std::shared_ptr<Buffer> gradient_;
-    std::array<Buffer, 2> sets_;  ///< parameters of even and odd versions
+    std::optional<ReceivedParameters> before_;  ///< the set before the last
+    std::optional<ReceivedParameters> after_;   ///< the last set
 };
 
 /// Rank 0's part: fires when all pushes are here.
 class BenchCoordinator {
 public:
-    explicit BenchCoordinator(World& world) : world_(world) {}
+    explicit BenchCoordinator(World& world)
+        : world_(world), comm_{world.messenger(), world.operations(), world.map()} {}
 
     ExchangeReport run(std::int64_t updates) {
-        order(MessageKind::kBegin, BeginOrder{});
+        send_servers(comm_, MessageKind::kBegin, BeginOrder{});
         for (std::int64_t version = 0; version <= updates; ++version) {
             if (version > 0) {
                 collect(version);
@@ -167,7 +158,7 @@ public:
         mark();
         report.cpu_s += process_cpu_seconds() - cpu_;
         add_reports(world_, world_.map().servers - 1, -1, report);
-        order(MessageKind::kStop, Empty{});
+        send_servers(comm_, MessageKind::kStop, Empty{});
         for (int server = 0; server < world_.map().servers; ++server) {
             (void)receive(world_, Port::kCoordinator, "farewells", 0, server);
         }
@@ -175,14 +166,6 @@ public:
     }
 
 private:
-    template <class Body>
-    void order(MessageKind kind, const Body& body) {
-        for (int server = 0; server < world_.map().servers; ++server) {
-            world_.messenger().send({server, Port::kServer}, Port::kCoordinator,
-                                    static_cast<std::uint16_t>(kind), encode(body));
-        }
-    }
-
     /// A ticket and each server's note of every worker.
     void collect(std::int64_t version) {
         const int messages = world_.map().workers() * (1 + world_.map().servers);
@@ -201,7 +184,7 @@ private:
                     {{.worker = worker, .sequence = static_cast<std::uint64_t>(version)}, 1});
             }
         }
-        order(MessageKind::kFire, update);
+        send_servers(comm_, MessageKind::kFire, update);
     }
 
     /// The timed part begins or ends.
@@ -214,6 +197,7 @@ private:
     }
 
     World& world_;
+    CommContext comm_;
     bool marked_ = false;
     double cpu_ = 0;
 };

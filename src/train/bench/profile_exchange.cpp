@@ -7,7 +7,6 @@
 #include "cohort/comm/world.hpp"
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
-#include "cohort/core/statistics.hpp"
 #include "train/bench/profile_measure.hpp"
 
 namespace cohort {
@@ -16,7 +15,7 @@ namespace {
 constexpr std::uint16_t kPing = 1;
 constexpr std::uint16_t kBulk = 2;
 constexpr std::size_t kBulkBytes = std::size_t{16} << 20;
-constexpr std::int64_t kWarmup = 3;
+constexpr int kWarmup = 3;
 constexpr Clock::Seconds kPeerWait{60};
 
 /// One end of the two; rank 0 asks, the other answers.
@@ -35,8 +34,7 @@ public:
     /// Median seconds from the question to its answer.
     double ask(std::uint16_t kind, std::int64_t repetitions) {
         const SteadyClock clock;
-        std::vector<double> seconds;
-        for (std::int64_t i = -kWarmup; i < repetitions; ++i) {
+        const auto there_and_back = [&] {
             const Clock::Seconds before = clock.now();
             if (kind == kBulk) {
                 world_.messenger()
@@ -47,11 +45,9 @@ public:
                 send();
             }
             receive();
-            if (i >= 0) {
-                seconds.push_back((clock.now() - before).count());
-            }
-        }
-        return median(std::move(seconds));
+            return (clock.now() - before).count();
+        };
+        return median_of(repetitions, there_and_back, kWarmup);
     }
     void answer(std::int64_t repetitions) {
         for (std::int64_t i = -kWarmup; i < repetitions; ++i) {
@@ -80,23 +76,21 @@ MeasuredExchange measure(World& world, std::int64_t repetitions) {
     MeasuredExchange result{.rank = world.rank(),
                             .same_host = ranks.front().node == ranks.back().node};
     std::string met;
+    std::optional<End> end;
     if (world.rank() == 0 || world.rank() == last) {
-        End end(world, last - world.rank());
-        (void)world.agree(ExitCode::kDone, met);
-        if (world.rank() == 0) {
-            const double small_s = end.ask(kPing, repetitions);
-            const double bulk_s = end.ask(kBulk, repetitions);
-            result.latency_s = small_s / 2;
-            result.bytes_per_s =
-                static_cast<double>(kBulkBytes) / std::max(bulk_s - small_s, bulk_s / 2);
-        } else {
-            end.answer(repetitions);
-            end.answer(repetitions);
-        }
-        (void)world.agree(ExitCode::kDone, met);
-        return result;
+        end.emplace(world, last - world.rank());
     }
     (void)world.agree(ExitCode::kDone, met);
+    if (world.rank() == 0) {
+        const double small_s = end->ask(kPing, repetitions);
+        const double bulk_s = end->ask(kBulk, repetitions);
+        result.latency_s = small_s / 2;
+        result.bytes_per_s =
+            static_cast<double>(kBulkBytes) / std::max(bulk_s - small_s, bulk_s / 2);
+    } else if (end) {
+        end->answer(repetitions);
+        end->answer(repetitions);
+    }
     (void)world.agree(ExitCode::kDone, met);
     return result;
 }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -14,6 +13,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/require.hpp"
 #include "cohort/core/rng.hpp"
 #include "cohort/core/statistics.hpp"
 #include "cohort/core/thread_team.hpp"
@@ -23,8 +23,7 @@
 #include "cohort/data/loader.hpp"
 #include "cohort/model/zoo.hpp"
 #include "core/system/process_usage.hpp"
-#include "train/bench/profile_server.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {
@@ -98,13 +97,9 @@ void check(const ProfileMeasureOptions& options) {
                           .what = "a count is too small",
                           .expected = "--batch, --threads, --loader-threads, --classes >= 1"});
     }
-    if (options.repetitions < ProfileMeasureOptions::kLeastRepetitions) {
-        fail<UsageError>(
-            {.where = "--repetitions",
-             .what = "too few for a median",
-             .expected = fmt::format(">= {}", ProfileMeasureOptions::kLeastRepetitions),
-             .got = std::to_string(options.repetitions)});
-    }
+    require(options.repetitions >= ProfileMeasureOptions::kLeastRepetitions, "--repetitions",
+            fmt::format(">= {}", ProfileMeasureOptions::kLeastRepetitions),
+            std::to_string(options.repetitions));
 }
 
 /// A quarter, a half, once and twice the batch; each once.
@@ -113,18 +108,6 @@ std::vector<std::int64_t> batch_sizes(std::int64_t batch) {
                                     std::max<std::int64_t>(batch / 2, 1), batch, 2 * batch};
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
-}
-
-/// Median of what `measure` gives, after two calls that do not count.
-double median_of(std::int64_t repetitions, const std::function<double()>& measure) {
-    for (int i = 0; i < 2; ++i) {
-        (void)measure();
-    }
-    std::vector<double> seconds;
-    for (std::int64_t i = 0; i < repetitions; ++i) {
-        seconds.push_back(measure());
-    }
-    return median(std::move(seconds));
 }
 
 /// A worker: device, network, input.
@@ -248,6 +231,17 @@ struct Sums {
 };
 
 }  // namespace
+
+double median_of(std::int64_t repetitions, const std::function<double()>& measure, int warmup) {
+    for (int i = 0; i < warmup; ++i) {
+        (void)measure();
+    }
+    std::vector<double> seconds;
+    for (std::int64_t i = 0; i < repetitions; ++i) {
+        seconds.push_back(measure());
+    }
+    return median(std::move(seconds));
+}
 
 CostFit fit_costs(std::span<const CostPoint> points) {
     Sums sums;

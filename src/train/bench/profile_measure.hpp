@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cohort/formats/profile.hpp"
+#include "cohort/model/graph.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/element.hpp"
 
@@ -43,6 +45,10 @@ struct CostFit {
 /// points or seconds not above 0.
 [[nodiscard]] CostFit fit_costs(std::span<const CostPoint> points);
 
+/// Median of what `measure` gives, after `warmup` calls that do not count.
+[[nodiscard]] double median_of(std::int64_t repetitions, const std::function<double()>& measure,
+                               int warmup = 2);
+
 /// Medians over the repetitions.
 struct MeasuredProfile {
     Workload workload;
@@ -71,5 +77,12 @@ struct MeasuredExchange {
 /// MPI is started and ended inside, so once per process. Errors: UsageError for fewer than two
 /// ranks, PeerError.
 [[nodiscard]] MeasuredExchange measure_exchange(std::int64_t repetitions);
+
+/// CPU seconds of one server's thread in updates of the whole model and of an eighth of it, with
+/// different numbers of pushes; units: bytes touched, (pushes + 4 + 1 copy released) times the
+/// shard's. Medians over the repetitions. Errors: DeviceError when memory is short.
+[[nodiscard]] std::vector<CostPoint> measure_updates(const Graph& graph,
+                                                     const OptimizerOptions& optimizer,
+                                                     std::int64_t repetitions);
 
 }  // namespace cohort

@@ -1,10 +1,9 @@
-#include "train/bench/profile_server.hpp"
+#include "train/bench/profile_measure.hpp"
 
 #include <algorithm>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
-#include "cohort/core/statistics.hpp"
 #include "train/server/server_shard.hpp"
 
 namespace cohort {
@@ -65,14 +64,9 @@ std::vector<CostPoint> measure_updates(const Graph& graph, const OptimizerOption
     for (const std::int64_t pieces : {std::int64_t{1}, std::min(kPieces, most)}) {
         LoneServer server(graph, cut_shards(graph, static_cast<int>(pieces)).front(), optimizer);
         for (const int pushes : {1, 2, 4, 8}) {
-            std::vector<double> seconds;
-            for (std::int64_t i = -2; i < repetitions; ++i) {
-                const double took = server.update(pushes);
-                if (i >= 0) {
-                    seconds.push_back(took);
-                }
-            }
-            points.push_back({.units = server.bytes(pushes), .seconds = median(seconds)});
+            points.push_back({.units = server.bytes(pushes), .seconds = median_of(repetitions, [&] {
+                                                                 return server.update(pushes);
+                                                             })});
         }
     }
     return points;

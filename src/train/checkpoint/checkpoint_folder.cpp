@@ -1,4 +1,4 @@
-#include "train/checkpoint/checkpoint_folder.hpp"
+#include "train/checkpoint/checkpoint_format.hpp"
 
 #include <fmt/format.h>
 
@@ -64,23 +64,20 @@ std::vector<std::string> files_of(const std::string& folder,
     return paths;
 }
 
-/// Removes a file; true also when it does not exist. A folder that was replaced by a link is
-/// refused.
-bool remove_file(const std::string& path, std::string& reason) {
+/// Removes a file, if it exists. A folder that was replaced by a link is refused.
+/// @return why it could not be removed; empty: it is gone
+std::string remove_file(const std::string& path) {
     try {
         const OutputFolder folder(fs::path(path).parent_path().string(), FolderRule::kOwnReal);
         const int error = folder.remove(fs::path(path).filename().string());
-        reason = errno_text(error);
-        return error == 0;
+        return error == 0 ? "" : errno_text(error);
     } catch (const FileError& error) {
-        reason = error.what();
-        return false;
+        return error.what();
     }
 }
 
 void remove_old(const std::string& path) {
-    std::string reason;
-    if (!remove_file(path, reason)) {
+    if (const std::string reason = remove_file(path); !reason.empty()) {
         fail<FileError>(
             {.where = path, .what = "an old checkpoint cannot be deleted", .got = reason});
     }
@@ -160,8 +157,7 @@ void remove_orphan_shards(const std::string& folder) {
         if (has_manifest(folder, step)) {
             continue;
         }
-        std::string reason;
-        if (remove_file(shard, reason)) {
+        if (const std::string reason = remove_file(shard); reason.empty()) {
             log_info("{}: part of a checkpoint that was not completed, deleted", shard);
         } else {
             log_warn("{}: part of a checkpoint that was not completed; cannot be deleted: {}",
@@ -173,8 +169,8 @@ void remove_orphan_shards(const std::string& folder) {
 void discard_shards(const std::string& manifest_path, const std::vector<std::string>& files) {
     for (const std::string& file : files) {
         const std::string path = fs::path(manifest_path).replace_filename(file).string();
-        std::string reason;
-        if (!is_shard(file) || !remove_file(path, reason)) {
+        if (const std::string reason = is_shard(file) ? remove_file(path) : "no shard";
+            !reason.empty()) {
             log_warn("{}: part of a checkpoint that failed; cannot be deleted: {}", path, reason);
         }
     }

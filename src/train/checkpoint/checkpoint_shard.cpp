@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <system_error>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
-#include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/checkpoint/checkpoint_format.hpp"
 #include "train/run/snapshot.hpp"
 

@@ -49,11 +49,11 @@ void CheckpointCoordinator::begin(std::int64_t samples, Clock::Seconds now) {
 }
 
 bool CheckpointCoordinator::due(std::int64_t samples, Clock::Seconds now) const {
-    if (running_) {
+    if (attempt_) {
         return false;
     }
-    if (failed_) {
-        return now >= retry_at_;
+    if (retry_at_) {
+        return now >= *retry_at_;
     }
     const std::int64_t every = options_.checkpoint_every_samples;
     const double period = options_.checkpoint_every_s;
@@ -62,29 +62,29 @@ bool CheckpointCoordinator::due(std::int64_t samples, Clock::Seconds now) const 
 }
 
 std::string CheckpointCoordinator::start(std::int64_t samples) {
-    running_ = true;
-    path_ = checkpoint_path(folder_, samples);
-    snapshot_.reset();
-    saved_parts_.assign(static_cast<std::size_t>(parts_), std::nullopt);
+    attempt_ = {.path = checkpoint_path(folder_, samples),
+                .parts = std::vector<std::optional<SavedPart>>(static_cast<std::size_t>(parts_))};
     std::error_code ignored;  // a folder that is missing is reported by the write
     std::filesystem::create_directories(folder_, ignored);
-    return path_;
+    return attempt_->path;
 }
 
 void CheckpointCoordinator::captured(RunSnapshot snapshot, Clock::Seconds now) {
-    snapshot_ = std::move(snapshot);
-    captured_at_ = now;
+    attempt_->snapshot = std::move(snapshot);
+    attempt_->captured_at = now;
 }
 
 void CheckpointCoordinator::saved(const SavedPart& part) {
     const auto index = static_cast<std::size_t>(part.part);
-    if (running_ && part.checkpoint == path_ && index < saved_parts_.size()) {
-        saved_parts_[index] = part;
+    if (attempt_ && part.checkpoint == attempt_->path && index < attempt_->parts.size()) {
+        attempt_->parts[index] = part;
     }
 }
 
 void CheckpointCoordinator::give_up() {
-    running_ = running_ && (snapshot_.has_value() || writing_.valid());
+    if (attempt_ && !attempt_->snapshot && !writing_.valid()) {
+        attempt_.reset();
+    }
 }
 
 std::optional<CheckpointReport> CheckpointCoordinator::collect(Clock::Seconds now) {
@@ -94,26 +94,28 @@ std::optional<CheckpointReport> CheckpointCoordinator::collect(Clock::Seconds no
         }
         return finish(writing_.get(), now);
     }
-    if (!running_ || !snapshot_ || !missing().empty()) {
+    if (!attempt_ || !attempt_->snapshot || !missing().empty()) {
         return std::nullopt;
     }
-    CheckpointReport report{.path = path_, .samples_applied = snapshot_->progress.samples_applied};
-    for (const auto& part : saved_parts_) {
+    RunSnapshot& snapshot = *attempt_->snapshot;
+    CheckpointReport report{.path = attempt_->path,
+                            .samples_applied = snapshot.progress.samples_applied};
+    for (const auto& part : attempt_->parts) {
         report.pause_seconds = std::max(report.pause_seconds, part->pause_s);
         report.write_seconds = std::max(report.write_seconds, part->write_s);
         report.error += (report.error.empty() || part->error.empty() ? "" : "; ") + part->error;
         if (part->error.empty()) {
-            snapshot_->shards.push_back(part->file);
+            snapshot.shards.push_back(part->file);
         }
     }
     if (!report.error.empty()) {
-        discard_shards(path_, snapshot_->shards);
+        discard_shards(report.path, snapshot.shards);
         return finish(std::move(report), now);
     }
     try {
         writing_ =
             std::async(std::launch::async,
-                       [report, snapshot = std::move(*snapshot_), keep = options_.keep_checkpoints,
+                       [report, snapshot = std::move(snapshot), keep = options_.keep_checkpoints,
                         &thread = thread_] { return write_one(report, snapshot, keep, thread); });
     } catch (const std::system_error& error) {  // no thread to be had
         report.error = std::string("[background thread] ") + error.what();
@@ -124,10 +126,9 @@ std::optional<CheckpointReport> CheckpointCoordinator::collect(Clock::Seconds no
 
 /// Only a success moves the time of the next one.
 CheckpointReport CheckpointCoordinator::finish(CheckpointReport report, Clock::Seconds now) {
-    running_ = false;
-    snapshot_.reset();
-    failed_ = !report.error.empty();
-    if (failed_) {
+    const Clock::Seconds captured_at = std::exchange(attempt_, std::nullopt)->captured_at;
+    retry_at_.reset();
+    if (!report.error.empty()) {
         log_error("the checkpoint could not be saved; training goes on: {}", report.error);
         const double period = options_.checkpoint_every_s;
         retry_at_ =
@@ -135,7 +136,7 @@ CheckpointReport CheckpointCoordinator::finish(CheckpointReport report, Clock::S
     } else {
         saved_once_ = true;
         saved_at_ = report.samples_applied;
-        last_time_ = captured_at_;
+        last_time_ = captured_at;
     }
     return report;
 }
@@ -143,13 +144,13 @@ CheckpointReport CheckpointCoordinator::finish(CheckpointReport report, Clock::S
 bool CheckpointCoordinator::wanted_at_end(StopReason reason, std::int64_t samples) const {
     const bool wanted = reason == StopReason::kSignal || options_.checkpoint_every_s > 0 ||
                         options_.checkpoint_every_samples > 0;
-    return wanted && (saved_at_ != samples || failed_ || !saved_once_);
+    return wanted && (saved_at_ != samples || retry_at_ || !saved_once_);
 }
 
 std::vector<int> CheckpointCoordinator::missing() const {
     std::vector<int> missing;
-    for (std::size_t i = 0; i < saved_parts_.size(); ++i) {
-        if (!saved_parts_[i]) {
+    for (std::size_t i = 0; attempt_ && i < attempt_->parts.size(); ++i) {
+        if (!attempt_->parts[i]) {
             missing.push_back(static_cast<int>(i));
         }
     }

@@ -16,7 +16,7 @@ namespace cohort {
 
 /// When to write checkpoints, and the one that is under way. Steps: start() names the manifest and
 /// the owners of the shards write theirs beside it; captured() takes what the manifest
-/// will say; saved() books each shard; when all are there the manifest is written in the
+/// will say; saved() notes each shard; when all are there the manifest is written in the
 /// background, which makes the checkpoint valid. One at a time; a failure is reported, training
 /// goes on, and it is tried again after a while.
 class CheckpointCoordinator {
@@ -29,12 +29,12 @@ public:
     /// Where the run begins: nothing is due before something was trained.
     void begin(std::int64_t samples, Clock::Seconds now);
     [[nodiscard]] bool due(std::int64_t samples, Clock::Seconds now) const;
-    [[nodiscard]] bool running() const noexcept { return running_; }
+    [[nodiscard]] bool running() const noexcept { return attempt_.has_value(); }
     /// @return the path of the manifest
     [[nodiscard]] std::string start(std::int64_t samples);
     /// start() gave this path out, and captured() has not been called since.
     [[nodiscard]] bool awaits(const std::string& path) const {
-        return running_ && !snapshot_ && !writing_.valid() && path == path_;
+        return attempt_ && !attempt_->snapshot && !writing_.valid() && path == attempt_->path;
     }
     void captured(RunSnapshot snapshot, Clock::Seconds now);
     void saved(const SavedPart& part);
@@ -48,6 +48,12 @@ public:
     [[nodiscard]] std::vector<int> missing() const;
 
 private:
+    struct Attempt {
+        std::string path;
+        std::vector<std::optional<SavedPart>> parts;
+        std::optional<RunSnapshot> snapshot{};
+        Clock::Seconds captured_at{0};
+    };
     [[nodiscard]] CheckpointReport finish(CheckpointReport report, Clock::Seconds now);
 
     const TrainOptions& options_;
@@ -55,18 +61,12 @@ private:
     int parts_;
     Hdf5Thread& thread_;
 
-    bool running_ = false;
-    std::string path_;
-    std::optional<RunSnapshot> snapshot_;
-    std::vector<std::optional<SavedPart>> saved_parts_;
-    Clock::Seconds captured_at_{0};
-
-    std::int64_t saved_at_ = 0;              ///< samples applied in the last good checkpoint
-    Clock::Seconds last_time_{0};            ///< of its capture
-    Clock::Seconds retry_at_{0};             ///< after a failure
-    bool failed_ = false;                    ///< the last one failed
-    bool saved_once_ = false;                ///< one of this run succeeded
-    std::future<CheckpointReport> writing_;  ///< last member: waits before the others go
+    std::optional<Attempt> attempt_;          ///< the checkpoint under way
+    std::int64_t saved_at_ = 0;               ///< samples applied in the last good checkpoint
+    Clock::Seconds last_time_{0};             ///< of its capture
+    std::optional<Clock::Seconds> retry_at_;  ///< after a failure of the last one
+    bool saved_once_ = false;                 ///< one of this run succeeded
+    std::future<CheckpointReport> writing_;   ///< last member: waits before the others go
 };
 
 }  // namespace cohort

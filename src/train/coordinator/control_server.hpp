@@ -6,7 +6,6 @@
 
 #include "cohort/core/clock.hpp"
 #include "train/run/control.hpp"
-#include "train/run/control_files.hpp"
 
 namespace cohort {
 

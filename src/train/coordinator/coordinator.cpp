@@ -8,13 +8,10 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "formats/predictor_file.hpp"
-#include "formats/weights_file.hpp"
-#include "train/protocol/lease_codec.hpp"
-#include "train/run/run_folder.hpp"
+#include "train/coordinator/run_end.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/run/run_records.hpp"
-#include "train/run/run_space.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/snapshot.hpp"
 #include "train/worker/sleep_compute.hpp"
 
 namespace cohort {
@@ -24,47 +21,87 @@ namespace {
 /// without a message.
 constexpr Clock::Seconds kTick{0.1};
 constexpr Clock::Seconds kLeastTick{0.001};
+/// Number of the snapshot that becomes the model; evaluations count from 1.
+constexpr std::uint64_t kModelGather = ~std::uint64_t{0};
 
-std::int64_t evaluate_every(const TrainOptions& options, std::int64_t epoch_samples) {
-    return options.eval_every_samples > 0 ? options.eval_every_samples : epoch_samples;
+int shards_of(const RankMap& map) {
+    return map.servers == 0 ? 1 : map.servers;
+}
+
+void report_rank(RunReporter& reporter, const RankReport& report, int workers) {
+    log_warn("{}: {}; {} of {} workers are live",
+             report.returned ? "a worker is back" : "a worker is lost", report.reason, report.live,
+             workers);
+    reporter.tell([&](TrainHook& hook) { hook.on_rank(reporter, report); });
 }
 
 }  // namespace
 
-Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& environment,
+Coordinator::Active::Active(OpenedSession opened, CommContext comm, JobContext& parts,
+                            RunReporter& reporter, Cancellation& cancellation,
+                            std::function<void()> stop)
+    : session(std::move(opened.session)),
+      consultation(*session, reporter.clock(), std::move(opened.model)),
+      evaluations(comm, parts, reporter, cancellation),
+      checkpoints(parts.options, RunFolder(parts.options.out).checkpoints, shards_of(comm.map),
+                  parts.hdf5),
+      recorder({parts, *session, reporter, consultation, evaluations, checkpoints},
+               comm.map.servers > 0),
+      requests(comm.map, *session, reporter, std::move(stop)),
+      driver(comm.map.servers == 0 ? make_ring_driver(comm, parts, recorder)
+                                   : make_servers_driver(comm, parts, recorder)) {
+}
+
+/// Workers are at no iteration of theirs while training waits for an evaluation.
+std::optional<double> Coordinator::Active::wake_s() const {
+    if (session->stopping() || evaluations.pausing()) {
+        return std::nullopt;
+    }
+    return consultation.wake_s();
+}
+
+void Coordinator::Active::consult_modes(RunReporter& reporter) {
+    const bool due = wake_s().value_or(1) <= 0;
+    if (session->stopping() || (!session->has_news() && !due)) {
+        return;
+    }
+    reporter.update_progress();
+    if (auto change = consultation.consult(due)) {
+        driver->install(*std::move(change));
+    }
+    reporter.report_modes();
+}
+
+Coordinator::Coordinator(CommContext comm, JobContext& parts, const TrainEnvironment& environment,
                          std::string device)
-    : links_(links),
+    : comm_(comm),
       parts_(parts),
       environment_(environment),
       device_(std::move(device)),
-      sleeps_(!computes_network(parts.options)),
-      shards_(cut_shards(parts.graph, links.map.servers == 0 ? 1 : links.map.servers)),
-      gathering_(shards_),
-      roster_(links, parts.options.max_lost),
+      gathering_(cut_shards(parts.graph, shards_of(comm.map))),
+      roster_(comm, parts.options.max_lost),
       reporter_(parts, environment, [this](StopReason reason) { request_stop(reason); }),
-      wait_(links.operations) {
-    links_.messenger.set_sink(Port::kCoordinator, &gathering_);
+      wait_(comm.operations),
+      folder_(parts.options) {
+    comm_.messenger.set_sink(Port::kCoordinator, &gathering_);
     check_free_space(parts.options, run_bytes(parts));
 }
 
 Coordinator::~Coordinator() {
-    if (links_.membership != nullptr) {
-        links_.membership->watch({});
-    }
+    roster_.stop_watching();
 }
 
 TrainSummary Coordinator::run() {
     reporter_.start();
     try {
-        lock_.emplace(prepare_run_folder(options()));
-        owns_folder_ = true;
+        folder_.lock();
         begin();
         const LiveLineGuard guard;
         train();
         finish();
     } catch (const Error& error) {
         fail_run(error, error.exit_code());
-        if (!flow_begun_) {
+        if (!active_ || !active_->roles_begun) {
             throw;
         }
         throw Error(error.exit_code(), fmt::format("{} (after update {}, {} samples applied)",
@@ -75,213 +112,269 @@ TrainSummary Coordinator::run() {
         throw;
     }
     TrainSummary summary = summarize();
-    reporter_.metrics().write(summary_json(summary, options()));
+    reporter_.metrics().write(summary_json(summary, parts_.options));
     std::string reason = summary.outputs_saved ? to_string(summary.reason)
                                                : "some results could not be saved, see the log";
     if (!summary.losses.empty()) {
         reason += "; " + summary.losses;
     }
-    write_exit_code(options().out, exit_code(summary), reason);
+    folder_.write_exit_code(exit_code(summary), reason);
     return summary;
 }
 
 /// The record of a failure; then everybody may go.
 void Coordinator::fail_run(const std::exception& error, ExitCode code) {
     reporter_.failed(error_json(error, static_cast<int>(code), reporter_.progress()));
-    dismiss();
-    if (owns_folder_) {
-        write_exit_code(options().out, code, error.what());
-    }
+    dismiss_roles();
+    folder_.write_exit_code(code, error.what());
 }
 
-/// Seen within a tick.
-void Coordinator::cancel(std::exception_ptr error) {
-    const std::lock_guard lock(mutex_);
-    cancelled_ = std::move(error);
-}
-
-std::exception_ptr Coordinator::cancelled() {
-    const std::lock_guard lock(mutex_);
-    return cancelled_;
-}
-
-void Coordinator::check_cancelled() {
-    if (const std::exception_ptr error = cancelled()) {
-        std::rethrow_exception(error);
-    }
-}
-
-/// Fresh parameters or those of a checkpoint, the books, metrics and hooks; then all may work.
+/// Fresh parameters or those of a checkpoint, records, metrics and hooks; then all may work.
 void Coordinator::begin() {
-    const BeginOrder order = restore();
+    const RunStart start = find_start(parts_);
+    reporter_.resume(start.progress);
+    active_.emplace(open_session(parts_, comm_.map.workers(), reporter_, start), comm_, parts_,
+                    reporter_, cancellation_, [this] { request_stop(StopReason::kSignal); });
+    const TrainProgress& progress = reporter_.progress();
+    active_->checkpoints.begin(progress.samples_applied, reporter_.clock().now());
+    reporter_.begin(*active_->session, RunFolder(parts_.options.out).metrics, start.metrics_bytes,
+                    start_json(parts_, comm_.map, device_, progress));
     reporter_.make_hooks();
-    listen();
-    UpdateExtras extras;
-    if (!sleeps_ &&
-        evaluations_->due(
-            reporter_.progress().samples_applied)) {  // when the part before this one ended
-        extras.evaluation = evaluations_->start();
-    }
-    flow_begun_ = true;
-    const int parts = flow_->begin(order, extras);
+    roster_.watch();
+    active_->requests.open();
+    UpdateExtras extras;  // an evaluation may be due since the part before this one
+    active_->evaluations.add_due(progress.samples_applied, true, extras);
+    active_->roles_begun = true;
+    const int parts = active_->driver->begin(start.order, extras);
     if (extras.evaluation != 0) {
-        taken(extras, parts);
+        active_->recorder.taken(extras, parts);
     }
-}
-
-BeginOrder Coordinator::restore() {
-    const RunFolder folder(options().out);
-    const SampleSetInfo& train = parts_.train_set->info();
-    BeginOrder order;
-    LeaseState leases;
-    SampleAccounts accounts;
-    SessionCounts start;
-    std::int64_t metrics_bytes = 0;
-    if (options().resume) {
-        const auto found =
-            find_manifest(folder.checkpoints, run_identity(options(), train), parts_.hdf5);
-        if (!found) {
-            log_info("no checkpoint in {}: starting at the beginning", folder.checkpoints);
-        } else {
-            const RunSnapshot& snapshot = found->snapshot;
-            order = {.checkpoint = found->manifest, .version = snapshot.version};
-            parts_.reference_batch = snapshot.reference_batch;
-            reporter_.resume(snapshot.progress);
-            start = {.samples_applied = snapshot.progress.samples_applied,
-                     .updates = snapshot.progress.updates,
-                     .version = snapshot.version,
-                     .reference_batches = snapshot.reference_batches,
-                     .drops = snapshot.progress.drops};
-            leases = decode_lease_state(snapshot.lease_state);
-            accounts = snapshot.accounts;
-            metrics_bytes = snapshot.metrics_bytes;
-        }
-    }
-    open_session(leases, accounts, start);
-    evaluations_.emplace(evaluate_every(options(), train.samples),
-                         reporter_.progress().evaluated_at);
-    checkpoints_.emplace(options(), folder.checkpoints, static_cast<int>(shards_.size()),
-                         parts_.hdf5);
-    checkpoints_->begin(reporter_.progress().samples_applied, reporter_.clock().now());
-    reporter_.begin(*session_, folder.metrics, metrics_bytes,
-                    start_json(parts_, links_.map, device_, reporter_.progress()));
-    return order;
-}
-
-/// The mode in charge at this point of the run, its plan, and who drives its updates.
-void Coordinator::open_session(const LeaseState& leases, const SampleAccounts& accounts,
-                               const SessionCounts& start) {
-    const int workers = links_.map.workers();
-    ModeSetting setting = mode_setting(options(), workers);
-    load_chooser_files(setting.chooser);
-    setting.workers_at_start = std::max<std::int64_t>(1, parts_.reference_batch / options().batch);
-    if (workers < setting.workers_at_start) {
-        log_warn(
-            "the run began with {} workers and goes on with {}: parameters of its mode and faults "
-            "that name others do without them",
-            setting.workers_at_start, workers);
-    }
-    setting.job = job_facts(parts_);
-    std::shared_ptr<const LstmModel> model;  // null: the predictor needs none
-    if (!options().deterministic) {
-        model = model_of(setting.chooser);  // a file that cannot be read ends the run here
-    }
-    session_.emplace(
-        SessionOptions{
-            .workers = workers,
-            .batch = options().batch,
-            .reference_batch = parts_.reference_batch,
-            .budget_samples = parts_.budget_samples,
-            .noise_scale = options().noise_scale,
-            .monitor_load = !options().deterministic,  // times differ from run to run
-            .learning_rate =
-                [this](std::int64_t samples) { return parts_.schedule.lr(options().lr, samples); },
-            .now =
-                [this] {
-                    return SessionTime{.training_s = reporter_.seconds_of_training(),
-                                       .clock_s = reporter_.clock().now()};
-                },
-            .predictor =
-                [workers, model, batch = options().batch, name = setting.chooser.predictor] {
-                    return make_predictor(name, workers, batch, model);
-                }},
-        ModeController({.modes = options().modes, .deterministic = options().deterministic},
-                       setting, start.samples_applied),
-        LeaseLedger(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
-        accounts, start);
-    consultation_.emplace(*session_, reporter_.clock(), model);
-    flow_ = links_.map.servers == 0 ? make_ring_driver(links_, parts_, *this)
-                                    : make_servers_driver(links_, parts_, *this);
 }
 
 void Coordinator::train() {
-    training_ = true;
-    while (!stopping() || !flow_->quiet()) {
+    while (!active_->session->stopping() || !active_->driver->quiet()) {
         step();
+        wait_.watch_update(active_->driver->awaited(), active_->session->counts().version);
     }
-    training_ = false;
     wait_.end();
 }
 
 void Coordinator::step() {
     const Clock::Seconds tick =
-        std::clamp(Clock::Seconds(wake_s().value_or(kTick.count())), kLeastTick, kTick);
-    if (const auto message = links_.messenger.mailbox(Port::kCoordinator).receive(tick)) {
+        std::clamp(Clock::Seconds(active_->wake_s().value_or(kTick.count())), kLeastTick, kTick);
+    if (const auto message = comm_.messenger.mailbox(Port::kCoordinator).receive(tick)) {
         handle(*message);
     } else if (environment_.stop_requested()) {
         request_stop(StopReason::kSignal);
     }
-    check_cancelled();
-    if (control_) {
-        control_->look(reporter_.clock().now());
-    }
-    consult_modes();
-    if (const auto report = checkpoints_->collect(reporter_.clock().now())) {
-        outputs_saved_ = report->error.empty();
+    cancellation_.check();
+    active_->requests.look(reporter_.clock().now());
+    active_->consult_modes(reporter_);
+    if (const auto report = active_->checkpoints.collect(reporter_.clock().now())) {
+        end_.outputs_saved = report->error.empty();
         reporter_.tell([&](TrainHook& hook) { hook.on_checkpoint(reporter_, *report); });
-    }
-    if (training_) {
-        wait_.watch_update(flow_->awaited(), session_->counts().version);
     }
 }
 
-/// A run that cannot go on ends as one that is told to stop: with a checkpoint.
-void Coordinator::stop_requested(const StopRequest& request) {
-    if (!request.failure.empty() && failure_.empty()) {
-        failure_ = fmt::format("{} ({})", request.failure, links_.map.describe(request.rank));
-        log_error("{}; the run ends", failure_);
+template <class Done, class Missing>
+void Coordinator::wait_until(const char* name, WaitLimit limit, const Done& done,
+                             const Missing& missing) {
+    wait_.set_awaited(missing());
+    wait_.begin(name, static_cast<std::uint64_t>(active_->session->counts().version), limit);
+    while (!done()) {
+        step();
+        wait_.set_awaited(missing());
     }
-    request_stop(StopReason::kSignal);
+    wait_.end();
 }
 
 void Coordinator::handle(const Message& message) {
-    if (flow_->handle(message)) {
+    if (active_->driver->handle(message)) {
         return;
     }
     switch (static_cast<MessageKind>(message.kind)) {
-        case MessageKind::kEvaluated: {
-            const auto part = decode<EvaluatedPart>(message.body);
-            if (const auto report = evaluations_->part(part)) {
-                evaluated(*report);
-            }
+        case MessageKind::kEvaluated:
+            active_->evaluations.arrived(decode<EvaluatedPart>(message.body));
             return;
-        }
         case MessageKind::kEvaluating: wait_.renew(); return;
-        case MessageKind::kSaved: checkpoints_->saved(decode<SavedPart>(message.body)); return;
+        case MessageKind::kSaved:
+            active_->checkpoints.saved(decode<SavedPart>(message.body));
+            return;
         case MessageKind::kGathered:
             if (const auto snapshot = gathering_.arrived(message)) {
-                gathered(*snapshot);
+                if (snapshot->id == kModelGather) {
+                    end_.model = snapshot;
+                } else {
+                    active_->evaluations.arrived(*snapshot);
+                }
             }
             return;
-        case MessageKind::kStopRequested: stop_requested(decode<StopRequest>(message.body)); return;
-        case MessageKind::kRankEvent: rank_news(decode<RankNews>(message.body)); return;
+        case MessageKind::kStopRequested: {
+            const auto request = decode<StopRequest>(message.body);
+            if (!request.failure.empty() && end_.failure.empty()) {
+                end_.failure =
+                    fmt::format("{} ({})", request.failure, comm_.map.describe(request.rank));
+                log_error("{}; the run ends", end_.failure);
+            }
+            request_stop(StopReason::kSignal);  // with a checkpoint, after a failure too
+            return;
+        }
+        case MessageKind::kRankEvent: {
+            const auto news = decode<RankNews>(message.body);
+            return news.returned ? returned(news) : lost(news);
+        }
         case MessageKind::kFarewell: roster_.reported(message); return;
         default:
             fail<PeerError>({.where = "coordinator",
                              .what = "a message that it does not know",
                              .got = fmt::format("kind {} from {}", message.kind,
-                                                links_.map.describe(message.from.rank))});
+                                                comm_.map.describe(message.from.rank))});
     }
+}
+
+void Coordinator::request_stop(StopReason reason) {
+    end_.reason = end_.reason.value_or(reason);
+    active_->session->stop();
+}
+
+/// 1. The others go on without the rank.
+/// 2. What it owed comes back: leases, its part of an evaluation, its final report.
+/// 3. Whoever chooses the mode may arrange the others anew.
+void Coordinator::lost(const RankNews& news) {
+    if (roster_.workers_stopped()) {
+        lost_at_the_end(news);
+        return;
+    }
+    if (!roster_.lost(news.rank)) {
+        return;
+    }
+    const int worker = comm_.map.worker_of_rank(news.rank);
+    active_->session->worker_lost(worker);
+    active_->consultation.forget(worker);
+    reporter_.report_stragglers();
+    report_rank(reporter_, roster_.report(news), comm_.map.workers());
+    if (roster_.losses().too_many()) {
+        fail<PeerError>(
+            {.where = "workers",
+             .what = fmt::format("{}, and more are lost than --max-lost allows: {}", news.reason,
+                                 comm_.map.describe(roster_.losses().ranks()))});
+    }
+    active_->evaluations.worker_lost();
+    active_->checkpoints.give_up();  // rounds that are granted may be void now
+    active_->driver->lost(worker);
+}
+
+/// Training is over and the rank had nothing more to give.
+void Coordinator::lost_at_the_end(const RankNews& news) {
+    if (!news.returned && roster_.lost(news.rank)) {
+        if (active_) {
+            active_->driver->lost_at_the_end(comm_.map.worker_of_rank(news.rank));
+        }
+        log_warn("{}; nothing was left for it to do", news.reason);
+    }
+}
+
+void Coordinator::returned(const RankNews& news) {
+    if (roster_.workers_stopped() || active_->session->stopping() || !roster_.returned(news.rank)) {
+        return;  // it stays away for what is left
+    }
+    const int worker = comm_.map.worker_of_rank(news.rank);
+    active_->session->worker_joined(worker);
+    active_->consultation.forget(worker);
+    reporter_.report_stragglers();
+    report_rank(reporter_, roster_.report(news), comm_.map.workers());
+    active_->driver->joined(worker);
+}
+
+void Coordinator::finish() {
+    active_->session->leases().open().return_all();
+    if (computes_network(parts_.options)) {
+        evaluate_at_end();
+    }
+    active_->session->end();
+    reporter_.report_modes();
+    reporter_.report_stragglers();
+    const StopReason reason = end_.reason.value_or(StopReason::kBudget);
+    reporter_.tell([&](TrainHook& hook) { hook.on_end(reporter_, reason); });
+    save_at_end();
+    if (!end_.failure.empty()) {
+        throw DeviceError(end_.failure);
+    }
+    dismiss_roles();
+    cancellation_.check();
+}
+
+/// Of the final parameters, unless a signal ends the run; split over all workers. When one of them
+/// is lost meanwhile, the others do it again.
+void Coordinator::evaluate_at_end() {
+    RunEvaluations& evaluations = active_->evaluations;
+    const auto over = [this, &evaluations] {
+        if (environment_.stop_requested()) {
+            request_stop(StopReason::kSignal);
+        }
+        return !evaluations.running() || end_.reason == StopReason::kSignal;
+    };
+    const auto missing = [this, &evaluations] { return evaluations.missing(*active_->driver); };
+    evaluations.training_over();
+    // The evaluator's own work, if it is that, takes as long as it takes.
+    wait_until("evaluation", evaluations.pausing() ? WaitLimit::kFatal : WaitLimit::kWarn, over,
+               missing);
+    for (int losses = -1; end_.reason != StopReason::kSignal && evaluations.wanted_at_end() &&
+                          losses != roster_.losses().times_lost();) {
+        losses = roster_.losses().times_lost();
+        const UpdateExtras extras = evaluations.start_last();
+        active_->recorder.taken(extras, active_->driver->request(extras));
+        wait_until("evaluation", WaitLimit::kFatal, over, missing);
+    }
+    evaluations.abandon();
+}
+
+void Coordinator::save_at_end() {
+    CheckpointCoordinator& checkpoints = active_->checkpoints;
+    // Part i is rank i's: servers are the ranks 0.., and so is worker 0 of a ring.
+    const auto owners_missing = [&] {
+        return checkpoints.running() ? checkpoints.missing() : gathering_.missing(kModelGather);
+    };
+    const auto saved = [&] { return !checkpoints.running(); };
+    const std::int64_t samples = reporter_.progress().samples_applied;
+    const bool has_model = computes_network(parts_.options);
+    if (comm_.map.servers > 0) {
+        roster_.stop_workers();  // servers hold all that is still wanted
+    }
+    wait_until("checkpoint", WaitLimit::kWarn, saved, owners_missing);
+    UpdateExtras extras;
+    extras.snapshot.gather = has_model ? kModelGather : 0;
+    if (checkpoints.wanted_at_end(end_.reason.value_or(StopReason::kBudget), samples)) {
+        extras.snapshot.checkpoint = checkpoints.start(samples);
+    }
+    if (!extras.snapshot.empty()) {
+        active_->driver->request(extras);
+        active_->recorder.taken(extras, 0);
+    }
+    wait_until("checkpoint", WaitLimit::kWarn, saved, owners_missing);
+    if (has_model) {
+        wait_until(
+            "model", WaitLimit::kWarn, [this] { return end_.model.has_value(); }, owners_missing);
+        // After a signal or a failure the run goes on from its newest checkpoint.
+        const bool over = end_.reason != StopReason::kSignal && end_.failure.empty();
+        end_.outputs_saved = save_model(parts_, *end_.model, over) && end_.outputs_saved;
+    }
+}
+
+void Coordinator::dismiss_roles() {
+    dismiss(comm_, roster_, gathering_, wait_, cancellation_,
+            [this](const RankNews& news) { lost_at_the_end(news); });
+}
+
+TrainSummary Coordinator::summarize() {
+    reporter_.update_progress(roster_.cpu_seconds());
+    TrainSummary summary = reporter_.summary();
+    summary.reason = end_.reason.value_or(StopReason::kBudget);
+    roster_.summarize(summary);
+    active_->recorder.summarize(summary);
+    summary.refiner = active_->consultation.use();
+    summary.outputs_saved = end_.outputs_saved && reporter_.metrics().failures() == 0;
+    return summary;
 }
 
 }  // namespace cohort

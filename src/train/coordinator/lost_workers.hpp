@@ -27,7 +27,8 @@ public:
     [[nodiscard]] int live() const noexcept;
     [[nodiscard]] int times_lost() const noexcept { return times_lost_; }
     [[nodiscard]] int times_returned() const noexcept { return times_returned_; }
-    /// "3 workers lost (rank 4 (host h1, pid 4711), ...), 1 of them came back"; empty: nothing.
+    /// "workers lost: rank 4 (host h1, pid 4711), ...; 1 of 3 losses ended with a return"; empty:
+    /// no worker was lost.
     [[nodiscard]] std::string story() const;
 
 private:

@@ -12,11 +12,11 @@ std::string non_finite_reason(double loss_sum, bool finite) {
     return finite ? "" : "the gradient is not finite";
 }
 
-double push_bytes(const JobParts& parts) {
+double push_bytes(const JobContext& parts) {
     return static_cast<double>(parts.graph.parameters().total()) * sizeof(float);
 }
 
-IterationRecord record_of(const Ticket& ticket, const PushSending& sending, double received) {
+IterationRecord record_of(const PushReport& ticket, const PushSending& sending, double received) {
     const WorkerTimes& times = ticket.times;
     const double idle_s = times.exchange_s - times.pull_s + times.lease_s;
     const double wait_s = std::max(0.0, idle_s - sending.before_s);

@@ -4,7 +4,7 @@
 
 #include "cohort/sched/telemetry.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -12,7 +12,7 @@ namespace cohort {
 [[nodiscard]] std::string non_finite_reason(double loss_sum, bool finite);
 
 /// A gradient's size on the wire.
-[[nodiscard]] double push_bytes(const JobParts& parts);
+[[nodiscard]] double push_bytes(const JobContext& parts);
 /// A push after its ticket: what is left of it then leaves.
 struct PushSending {
     double seconds = 0;   ///< from the ticket until all was there
@@ -22,7 +22,7 @@ struct PushSending {
 /// What a ticket says of its worker's time. What the push before still took after its ticket was
 /// that iteration's: it is no waiting of this one.
 /// @param received  bytes that came over the network before it
-[[nodiscard]] IterationRecord record_of(const Ticket& ticket, const PushSending& sending,
+[[nodiscard]] IterationRecord record_of(const PushReport& ticket, const PushSending& sending,
                                         double received);
 
 }  // namespace cohort

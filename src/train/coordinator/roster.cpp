@@ -2,21 +2,51 @@
 
 #include <algorithm>
 
-#include "train/protocol/send_order.hpp"
+#include "train/protocol/comm_context.hpp"
 
 namespace cohort {
 
-Roster::Roster(Links links, int max_lost) : links_(links), losses_(links.map, max_lost) {
-    for (int rank = 0; rank < links_.map.size(); ++rank) {
+Roster::Roster(CommContext comm, int max_lost) : comm_(comm), losses_(comm.map, max_lost) {
+    for (int rank = 0; rank < comm_.map.size(); ++rank) {
         at_work_.push_back(rank);
     }
+}
+
+void Roster::watch() {
+    if (comm_.membership == nullptr) {
+        return;
+    }
+    Mailbox& mailbox = comm_.messenger.mailbox(Port::kCoordinator);
+    const Address here{comm_.messenger.rank(), Port::kCoordinator};
+    comm_.membership->watch([&mailbox, here](const RankEvent& event) {
+        mailbox.put({.from = here,
+                     .kind = static_cast<std::uint16_t>(MessageKind::kRankEvent),
+                     .body = encode(RankNews{.rank = event.rank,
+                                             .returned = event.kind == RankEvent::Kind::kReturned,
+                                             .dead = event.dead,
+                                             .reason = event.reason})});
+    });
+}
+
+void Roster::stop_watching() {
+    if (comm_.membership != nullptr) {
+        comm_.membership->watch({});
+    }
+}
+
+RankReport Roster::report(const RankNews& news) const {
+    return {.rank = news.rank,
+            .worker = comm_.map.worker_of_rank(news.rank),
+            .returned = news.returned,
+            .reason = news.reason.empty() ? comm_.map.describe(news.rank) : news.reason,
+            .live = losses_.live()};
 }
 
 bool Roster::lost(int rank) {
     if (!losses_.lost(rank)) {
         return false;
     }
-    links_.membership->exclude(rank);
+    comm_.membership->exclude(rank);
     std::erase(at_work_, rank);
     return true;
 }
@@ -25,15 +55,15 @@ bool Roster::returned(int rank) {
     if (!losses_.returned(rank)) {
         return false;
     }
-    links_.membership->admit(rank);
+    comm_.membership->admit(rank);
     at_work_.push_back(rank);
     return true;
 }
 
 void Roster::stop_workers() {
-    for (int worker = 0; worker < links_.map.workers() && !workers_stopped_; ++worker) {
-        if (!losses_.is_lost(links_.map.rank_of_worker(worker))) {
-            send_worker(links_, worker, MessageKind::kStop, Empty());
+    for (int worker = 0; worker < comm_.map.workers() && !workers_stopped_; ++worker) {
+        if (!losses_.is_lost(comm_.map.rank_of_worker(worker))) {
+            send_worker(comm_, worker, MessageKind::kStop, Empty());
         }
     }
     workers_stopped_ = true;
@@ -56,8 +86,8 @@ std::optional<double> Roster::cpu_seconds() const {
 }
 
 void Roster::summarize(TrainSummary& summary) const {
-    summary.workers = links_.map.workers();
-    summary.servers = links_.map.servers;
+    summary.workers = comm_.map.workers();
+    summary.servers = comm_.map.servers;
     summary.lost = losses_.times_lost();
     summary.returned = losses_.times_returned();
     summary.losses = losses_.story();

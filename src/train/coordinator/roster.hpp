@@ -5,7 +5,7 @@
 
 #include "cohort/train/trainer.hpp"
 #include "train/coordinator/lost_workers.hpp"
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 
 namespace cohort {
@@ -14,12 +14,17 @@ namespace cohort {
 class Roster {
 public:
     /// @param max_lost  see LostWorkers
-    Roster(Links links, int max_lost);
+    Roster(CommContext comm, int max_lost);
 
+    /// From now on the coordinator is sent RankNews of ranks that are lost or return.
+    void watch();
+    void stop_watching();
     /// A rank is lost: it is excluded from the job. False when that is known.
     [[nodiscard]] bool lost(int rank);
     /// A lost rank takes part again. False when it was not lost.
     [[nodiscard]] bool returned(int rank);
+    /// What to tell people of a rank that was lost or returned.
+    [[nodiscard]] RankReport report(const RankNews& news) const;
     [[nodiscard]] const LostWorkers& losses() const noexcept { return losses_; }
     /// All workers are told to stop. Nothing happens the second time.
     void stop_workers();
@@ -35,7 +40,7 @@ public:
     void summarize(TrainSummary& summary) const;
 
 private:
-    Links links_;
+    CommContext comm_;
     LostWorkers losses_;
     std::vector<int> at_work_;
     std::vector<Farewell> reports_;

@@ -7,9 +7,12 @@
 
 namespace cohort {
 
-RunReporter::RunReporter(const JobParts& parts, const TrainEnvironment& environment,
+RunReporter::RunReporter(const JobContext& parts, const TrainEnvironment& environment,
                          std::function<void(StopReason)> stop)
-    : parts_(parts), environment_(environment), stop_(std::move(stop)) {
+    : TrainControl(parts.options, *environment.clock, parts.budget_samples,
+                   parts.train_set->info().samples),
+      environment_(environment),
+      stop_(std::move(stop)) {
 }
 
 void RunReporter::start() {
@@ -51,7 +54,7 @@ void RunReporter::make_hooks() {
 
 ClusterReport RunReporter::cluster() const {
     const LoadMonitor* const load = session_->load();
-    ClusterReport report{.mode = std::as_const(*session_).modes().in_force(),
+    ClusterReport report{.mode = session_->modes().in_force(),
                          .pending = session_->engine().pending(),
                          .workers = session_->workers().reports(),
                          .loads = {},
@@ -113,21 +116,17 @@ void RunReporter::evaluated(const EvaluationReport& report) {
     tell([&](TrainHook& hook) { hook.on_evaluation(*this, report); });
 }
 
-void RunReporter::report_switch(const SwitchReport& change) {
-    ++(change.same_mode() ? summary_.regroupings : summary_.switches);
-    const bool often = change.same_mode() && regrouping_said_ &&
-                       (clock().now() - *regrouping_said_).count() < options().log_every_s;
-    if (!often) {
-        log_info("{}", describe(change));
-        regrouping_said_ = clock().now();
-    }
-    tell([&](TrainHook& hook) { hook.on_switch(*this, change); });
-}
-
 void RunReporter::report_modes() {
     ModeController& modes = session_->modes();
     for (const SwitchReport& change : modes.take_reports()) {
-        report_switch(change);
+        ++(change.same_mode() ? summary_.regroupings : summary_.switches);
+        const bool often = change.same_mode() && regrouping_said_ &&
+                           (clock().now() - *regrouping_said_).count() < options().log_every_s;
+        if (!often) {
+            log_info("{}", describe(change));
+            regrouping_said_ = clock().now();
+        }
+        tell([&](TrainHook& hook) { hook.on_switch(*this, change); });
     }
     for (const DecisionRecord& decision : modes.take_decisions()) {
         if (decision.kept || decision.held_s >= options().log_every_s) {
@@ -152,7 +151,7 @@ void RunReporter::report_stragglers() {
 
 TrainSummary RunReporter::summary() const {
     TrainSummary summary = summary_;
-    summary.mode = std::as_const(*session_).modes().mode();
+    summary.mode = session_->modes().mode();
     summary.progress = progress_;
     summary.accounts = session_->leases().open().accounts();
     summary.cluster = cluster();

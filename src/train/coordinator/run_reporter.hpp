@@ -11,7 +11,7 @@
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/trainer.hpp"
 #include "session/effect_interpreter.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -20,16 +20,10 @@ namespace cohort {
 class RunReporter final : public TrainControl {
 public:
     /// parts and environment outlive it. @param stop  what request_stop() does
-    RunReporter(const JobParts& parts, const TrainEnvironment& environment,
+    RunReporter(const JobContext& parts, const TrainEnvironment& environment,
                 std::function<void(StopReason)> stop);
 
-    [[nodiscard]] const TrainOptions& options() const override { return parts_.options; }
     [[nodiscard]] const TrainProgress& progress() const override { return progress_; }
-    [[nodiscard]] const Clock& clock() const override { return *environment_.clock; }
-    [[nodiscard]] std::int64_t budget_samples() const override { return parts_.budget_samples; }
-    [[nodiscard]] std::int64_t epoch_samples() const override {
-        return parts_.train_set->info().samples;
-    }
     [[nodiscard]] MetricsFile& metrics() override { return *metrics_; }
     [[nodiscard]] ClusterReport cluster() const override;
     void request_stop(StopReason reason) override { stop_(reason); }
@@ -71,9 +65,6 @@ public:
     [[nodiscard]] TrainSummary summary() const;
 
 private:
-    void report_switch(const SwitchReport& change);
-
-    const JobParts& parts_;
     const TrainEnvironment& environment_;
     std::function<void(StopReason)> stop_;
     TrainingSession* session_ = nullptr;

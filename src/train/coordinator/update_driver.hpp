@@ -10,9 +10,9 @@
 #include "cohort/model/replica.hpp"
 #include "session/effect_interpreter.hpp"
 #include "train/coordinator/push_times.hpp"
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -22,7 +22,7 @@ struct UpdateExtras {
     SnapshotOrder snapshot;
 };
 
-/// A run as those who drive its updates see it. Implemented by the coordinator.
+/// A run as those who drive its updates see it. UpdateRecorder is that of a real run.
 class UpdateObserver {
 public:
     UpdateObserver() = default;
@@ -60,12 +60,12 @@ public:
     /// `extras` say so.
     /// @return parts of the evaluation
     virtual int begin(const BeginOrder& order, const UpdateExtras& extras) = 0;
-    /// False when the message is not the flow's.
+    /// False when the message is not for it.
     virtual bool handle(const Message& message) = 0;
     /// Snapshots and evaluation of the current version, apart from any update. Only when quiet().
     /// @return parts of the evaluation
     virtual int request(const UpdateExtras& extras) = 0;
-    /// No update is under way that the books do not know of.
+    /// No update is under way that the session does not know of.
     [[nodiscard]] virtual bool quiet() const = 0;
     /// Puts another plan in force at the next fence, in which nothing is lost; of several that wait
     /// the newest counts.
@@ -81,9 +81,11 @@ public:
     [[nodiscard]] virtual std::vector<int> evaluators() const = 0;
 };
 
-[[nodiscard]] std::unique_ptr<UpdateDriver> make_servers_driver(Links links, const JobParts& parts,
-                                                                UpdateObserver& books);
-[[nodiscard]] std::unique_ptr<UpdateDriver> make_ring_driver(Links links, const JobParts& parts,
-                                                             UpdateObserver& books);
+[[nodiscard]] std::unique_ptr<UpdateDriver> make_servers_driver(CommContext comm,
+                                                                const JobContext& parts,
+                                                                UpdateObserver& observer);
+[[nodiscard]] std::unique_ptr<UpdateDriver> make_ring_driver(CommContext comm,
+                                                             const JobContext& parts,
+                                                             UpdateObserver& observer);
 
 }  // namespace cohort

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <ctime>
 #include <limits>
+#include <mutex>
 #include <set>
 #include <utility>
 
@@ -59,6 +61,15 @@ void freeze(double seconds) {
     ::waitpid(child, nullptr, 0);
 }
 
+/// False when it is time to stop.
+bool sleep(const std::stop_token& stop, double seconds) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    return !wake.wait_for(lock, stop, std::chrono::duration<double>(seconds),
+                          [&stop] { return stop.stop_requested(); });
+}
+
 }  // namespace
 
 std::vector<RankFault> rank_faults(const std::vector<Injection>& all, int rank) {
@@ -91,37 +102,20 @@ FaultThread::FaultThread(std::vector<RankFault> faults, std::function<bool()> be
                          std::function<void(double bytes_per_second)> set_pace)
     : faults_(std::move(faults)), begun_(std::move(begun)), set_pace_(std::move(set_pace)) {
     if (!faults_.empty()) {
-        thread_ = std::thread([this] { run(); });
+        thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     }
 }
 
-FaultThread::~FaultThread() {
-    {
-        const std::lock_guard lock(mutex_);
-        stopping_ = true;
-    }
-    wake_.notify_all();
-    if (thread_.joinable()) {
-        thread_.join();
-    }
-}
-
-bool FaultThread::sleep(double seconds) {
-    std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, std::chrono::duration<double>(seconds),
-                           [this] { return stopping_; });
-}
-
-void FaultThread::run() {
+void FaultThread::run(const std::stop_token& stop) const {
     while (!begun_()) {
-        if (!sleep(kLookSeconds)) {
+        if (!sleep(stop, kLookSeconds)) {
             return;
         }
     }
     const SteadyClock clock;
     const Clock::Seconds start = clock.now();
     for (const RankFault& fault : faults_) {
-        if (!sleep(std::max(0.0, fault.at_s - (clock.now() - start).count()))) {
+        if (!sleep(stop, std::max(0.0, fault.at_s - (clock.now() - start).count()))) {
             return;
         }
         switch (fault.kind) {

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
-#include "train/faults/inject.hpp"
+#include "train/faults/injection.hpp"
 
 namespace cohort {
 
@@ -34,20 +33,15 @@ public:
                 std::function<void(double bytes_per_second)> set_pace);
     FaultThread(const FaultThread&) = delete;
     FaultThread& operator=(const FaultThread&) = delete;
-    ~FaultThread();
+    ~FaultThread() = default;
 
 private:
-    void run();
-    /// False when it is time to stop.
-    [[nodiscard]] bool sleep(double seconds);
+    void run(const std::stop_token& stop) const;
 
     std::vector<RankFault> faults_;
     std::function<bool()> begun_;
     std::function<void(double)> set_pace_;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    bool stopping_ = false;
-    std::thread thread_;
+    std::jthread thread_;  ///< stops when this is destroyed
 };
 
 }  // namespace cohort

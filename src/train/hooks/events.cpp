@@ -27,7 +27,7 @@ WorkerLoad load_of(const TelemetryHistory& history, int worker) {
         const auto blend = [weight](double& mean, double value) {
             mean += weight * (value - mean);
         };
-        blend(load.own_s, history.scaled_own_s(record));
+        blend(load.own_s, record.own_s(history.batch()));
         blend(load.input_s, record.input_s * scale);
         blend(load.compute_s, record.compute_s * scale);
         blend(load.push_s, record.push_s);
@@ -50,8 +50,8 @@ std::string describe(const WorkerLoad& load) {
 }
 
 std::string describe(const StragglerEpisode& slow) {
-    return slow.by_lag ? std::string(to_string(slow.cause))
-                       : fmt::format("{} x{:.2f}", to_string(slow.cause), slow.slowdown);
+    return slow.by_lag ? std::string(word_of(slow.cause))
+                       : fmt::format("{} x{:.2f}", word_of(slow.cause), slow.slowdown);
 }
 
 std::string describe(const StragglerNews::Item& news) {
@@ -60,7 +60,7 @@ std::string describe(const StragglerNews::Item& news) {
     const std::string how = slow.by_lag
                                 ? "its parameters are old"
                                 : fmt::format("{:.2f} times the fastest worker's time, cause {}",
-                                              slow.slowdown, to_string(slow.cause));
+                                              slow.slowdown, word_of(slow.cause));
     return fmt::format("worker {} {} slow{}: {}, for {:.1f} s and {} iterations{}", slow.worker,
                        begun ? "is" : "was",
                        news.kind == StragglerNews::Kind::kLeft ? " to the end" : "", how,
@@ -92,31 +92,6 @@ WorkerReport ClusterReport::total() const noexcept {
         }
     }
     return sum;
-}
-
-void TrainHook::on_start(TrainControl& /*run*/) {
-}
-void TrainHook::on_step(TrainControl& /*run*/, const StepReport& /*step*/) {
-}
-void TrainHook::on_evaluation(TrainControl& /*run*/, const EvaluationReport& /*evaluation*/) {
-}
-void TrainHook::on_checkpoint(TrainControl& /*run*/, const CheckpointReport& /*checkpoint*/) {
-}
-void TrainHook::on_switch(TrainControl& /*run*/, const SwitchReport& /*change*/) {
-}
-void TrainHook::on_rate(TrainControl& /*run*/, const RateWindow& /*window*/) {
-}
-void TrainHook::on_decision(TrainControl& /*run*/, const DecisionRecord& /*decision*/) {
-}
-void TrainHook::on_rank(TrainControl& /*run*/, const RankReport& /*rank*/) {
-}
-void TrainHook::on_push(TrainControl& /*run*/, const IterationRecord& /*record*/) {
-}
-void TrainHook::on_straggler(TrainControl& /*run*/, const StragglerNews::Item& /*news*/) {
-}
-void TrainHook::on_failure(TrainControl& /*run*/) {
-}
-void TrainHook::on_end(TrainControl& /*run*/, StopReason /*reason*/) {
 }
 
 }  // namespace cohort

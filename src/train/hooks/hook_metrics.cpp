@@ -1,21 +1,18 @@
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
 #include "train/coordinator/modes/decision_json.hpp"
-#include "train/worker/step_window.hpp"
+#include "train/hooks/step_window.hpp"
+#include "train/run/run_records.hpp"
 
 namespace cohort {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json or_null(const std::optional<double>& value) {
-    return value ? Json(*value) : Json(nullptr);
+void write(TrainControl& run, const Json& line) {
+    run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 /// Inputs of choosers besides times; null: not known.
@@ -59,7 +56,7 @@ void add_loads(Json& line, const ClusterReport& cluster) {
     double telemetry_s = 0;
     double iteration_s = 0;
     for (const WorkerLoad& one : cluster.loads) {
-        slow.push_back(one.slow ? Json(to_string(one.slow->cause)) : Json(nullptr));
+        slow.push_back(one.slow ? Json(word_of(one.slow->cause)) : Json(nullptr));
         telemetry_s += one.telemetry_s;
         iteration_s += one.own_s + one.wait_s;
     }
@@ -76,11 +73,10 @@ public:
         gradient_norm_ = step.applied ? step.gradient_norm : gradient_norm_;
         window_.add(step);
         if (!step.applied) {
-            run.metrics().write(Json{{"event", "dropped"},
-                                     {"samples_applied", run.progress().samples_applied},
-                                     {"samples", step.result.samples},
-                                     {"reason", step.dropped_because}}
-                                    .dump());
+            write(run, {{"event", "dropped"},
+                        {"samples_applied", run.progress().samples_applied},
+                        {"samples", step.result.samples},
+                        {"reason", step.dropped_because}});
         } else if (window_.seconds(run.clock().now()) >= run.options().log_every_s) {
             write_window(run, 0);
         }
@@ -88,15 +84,14 @@ public:
 
     void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
         write_window(run, evaluation.seconds);
-        run.metrics().write(Json{{"event", "evaluation"},
-                                 {"samples_applied", evaluation.samples_applied},
-                                 {"updates", evaluation.updates},
-                                 {"train_s", evaluation.train_seconds},
-                                 {"test_accuracy", evaluation.accuracy},
-                                 {"test_loss", evaluation.loss},
-                                 {"test_samples", evaluation.samples},
-                                 {"pause_s", evaluation.seconds}}
-                                .dump());
+        write(run, {{"event", "evaluation"},
+                    {"samples_applied", evaluation.samples_applied},
+                    {"updates", evaluation.updates},
+                    {"train_s", evaluation.train_seconds},
+                    {"test_accuracy", evaluation.accuracy},
+                    {"test_loss", evaluation.loss},
+                    {"test_samples", evaluation.samples},
+                    {"pause_s", evaluation.seconds}});
     }
 
     void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint) override {
@@ -108,7 +103,7 @@ public:
         if (!checkpoint.error.empty()) {
             line["error"] = checkpoint.error;
         }
-        run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+        write(run, line);
     }
 
     void on_switch(TrainControl& run, const SwitchReport& change) override {
@@ -121,54 +116,50 @@ public:
                   {"in_force_after_s", or_null(change.in_force_s)},
                   {"first_update_after_s", or_null(change.first_update_s)},
                   {"slowest_own_s", change.slowest_own_s}};
-        run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+        write(run, line);
     }
 
     void on_straggler(TrainControl& run, const StragglerNews::Item& news) override {
         const StragglerEpisode& slow = news.episode;
-        run.metrics().write(Json{
-            {"event", news.kind == StragglerNews::Kind::kBegun ? "straggler" : "straggler_end"},
-            {"samples_applied", run.progress().samples_applied},
-            {"worker", slow.worker},
-            {"cause", to_string(slow.cause)},
-            {"by_lag", slow.by_lag},
-            {"begin_s", slow.begin_s},
-            {"end_s", slow.end_s},
-            {"iterations", slow.iterations},
-            {"slowdown",
-             slow.slowdown}}.dump());
+        write(run,
+              {{"event", news.kind == StragglerNews::Kind::kBegun ? "straggler" : "straggler_end"},
+               {"samples_applied", run.progress().samples_applied},
+               {"worker", slow.worker},
+               {"cause", word_of(slow.cause)},
+               {"by_lag", slow.by_lag},
+               {"begin_s", slow.begin_s},
+               {"end_s", slow.end_s},
+               {"iterations", slow.iterations},
+               {"slowdown", slow.slowdown}});
     }
 
     void on_decision(TrainControl& run, const DecisionRecord& decision) override {
         Json line{{"event", "decision"}};
         line.update(Json::parse(decision_json(decision)));
-        run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+        write(run, line);
     }
 
     void on_rate(TrainControl& run, const RateWindow& window) override {
         Json features = Json::object();
         for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
-            features[std::string(RateFeatures::names()[term])] = window.features.values[term];
+            features[std::string(RateFeatures::kNames[term])] = window.features.values[term];
         }
-        run.metrics().write(Json{
-            {"event", "rate"},
-            {"samples_applied", window.samples},
-            {"train_s", window.seconds},
-            {"plan", window.plan},
-            {"log_rate", window.log_rate},
-            {"features",
-             features}}.dump());
+        write(run, {{"event", "rate"},
+                    {"samples_applied", window.samples},
+                    {"train_s", window.seconds},
+                    {"plan", window.plan},
+                    {"log_rate", window.log_rate},
+                    {"features", features}});
     }
 
     void on_rank(TrainControl& run, const RankReport& rank) override {
-        run.metrics().write(Json{
-            {"event", rank.returned ? "joined" : "lost"},
-            {"samples_applied", run.progress().samples_applied},
-            {"train_s", run.progress().train_seconds},
-            {"rank", rank.rank},
-            {"worker", rank.worker},
-            {"reason", rank.reason},
-            {"live", rank.live}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+        write(run, {{"event", rank.returned ? "joined" : "lost"},
+                    {"samples_applied", run.progress().samples_applied},
+                    {"train_s", run.progress().train_seconds},
+                    {"rank", rank.rank},
+                    {"worker", rank.worker},
+                    {"reason", rank.reason},
+                    {"live", rank.live}});
     }
 
     void on_end(TrainControl& run, StopReason /*reason*/) override { write_window(run, 0); }
@@ -201,7 +192,7 @@ private:
                       {"own_s", own}};
             add_gradients(line, cluster);
             add_loads(line, cluster);
-            run.metrics().write(line.dump());
+            write(run, line);
         }
         window_.restart(now);
     }

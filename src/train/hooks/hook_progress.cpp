@@ -6,7 +6,7 @@
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
-#include "train/worker/step_window.hpp"
+#include "train/hooks/step_window.hpp"
 
 namespace cohort {
 namespace {

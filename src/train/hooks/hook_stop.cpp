@@ -1,6 +1,13 @@
 #include "cohort/train/hooks.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/train/options.hpp"
+#include "core/log.hpp"
 
 namespace cohort {
 namespace {
@@ -22,10 +29,74 @@ private:
     std::function<bool()> requested_;
 };
 
+class TargetHook final : public TrainHook {
+public:
+    /// Stops a resumed run that had reached its target.
+    void on_start(TrainControl& run) override {
+        if (run.options().target_accuracy > 0 && run.progress().tta_seconds) {
+            run.request_stop(StopReason::kTarget);
+        }
+    }
+
+    void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
+        const double target = run.options().target_accuracy;
+        if (target > 0 && evaluation.accuracy >= target) {
+            run.reach_target(evaluation.train_seconds);
+            run.request_stop(StopReason::kTarget);
+        }
+    }
+};
+
+/// "worker 0: 2, worker 3: 5"; empty with one worker.
+std::string by_worker(const ClusterReport& cluster) {
+    std::string text;
+    for (std::size_t i = 0; i < cluster.workers.size() && cluster.workers.size() > 1; ++i) {
+        constexpr auto kReason = static_cast<std::size_t>(ReturnReason::kNonFinite);
+        if (const std::int64_t count = cluster.workers[i].refused.at(kReason); count > 0) {
+            text += fmt::format("{}worker {}: {}", text.empty() ? "" : ", ", i, count);
+        }
+    }
+    return text;
+}
+
+/// Keeps no count of its own, so that a resumed run decides like a run that was never stopped.
+class NanGuardHook final : public TrainHook {
+public:
+    void on_step(TrainControl& run, const StepReport& step) override {
+        if (step.applied) {
+            return;
+        }
+        const TrainProgress& progress = run.progress();
+        const std::string by = by_worker(run.cluster());
+        log_warn("after {} samples: {}; the batch of {} samples is dropped and dealt again{}",
+                 progress.samples_applied, step.dropped_because, step.result.samples,
+                 by.empty() ? "" : "; so far from " + by);
+        const DropRecord& drops = progress.drops;
+        if (drops.diverged(progress.updates)) {
+            fail<NumericalError>(
+                {.where = "training",
+                 .what = fmt::format("diverged: {} batches in a row and {} of the last {} had "
+                                     "numbers that are not finite ({}{}{})",
+                                     drops.in_a_row, drops.in_window(progress.updates),
+                                     std::min(drops.steps(progress.updates), DropRecord::kWindow),
+                                     step.dropped_because, by.empty() ? "" : "; in all from ", by),
+                 .hint = "a lower --lr or a longer --warmup-samples"});
+        }
+    }
+};
+
 }  // namespace
 
 std::unique_ptr<TrainHook> make_stop_hook(std::function<bool()> stop_requested) {
     return std::make_unique<StopHook>(std::move(stop_requested));
+}
+
+std::unique_ptr<TrainHook> make_target_hook() {
+    return std::make_unique<TargetHook>();
+}
+
+std::unique_ptr<TrainHook> make_nan_guard_hook() {
+    return std::make_unique<NanGuardHook>();
 }
 
 }  // namespace cohort

@@ -47,19 +47,11 @@ MetricsFile::~MetricsFile() {
 void MetricsFile::write(std::string_view json) {
     std::string line(json);
     line += '\n';
-    std::size_t written = 0;
-    while (written < line.size()) {
-        const ssize_t count = ::write(file_, line.data() + written, line.size() - written);
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
-        if (count <= 0) {
-            report(count < 0 ? errno : ENOSPC);
-            return;
-        }
-        written += static_cast<std::size_t>(count);
+    if (const int error = write_all(file_, line); error != 0) {
+        report(error);
+    } else {
+        position_ += static_cast<std::int64_t>(line.size());
     }
-    position_ += static_cast<std::int64_t>(line.size());
 }
 
 /// Counts a lost line and removes its torn beginning.

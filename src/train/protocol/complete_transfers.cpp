@@ -13,17 +13,17 @@ namespace cohort {
 /// 1. What is announced from now on is thrown away.
 /// 2. A transfer to itself follows, in the communication thread, all that was accepted before.
 /// 3. What was accepted has to arrive: senders finish what they have begun.
-void complete_transfers(const Links& links, Port port, std::string_view name,
+void complete_transfers(const CommContext& comm, Port port, std::string_view name,
                         const std::function<std::vector<int>()>& still_coming,
                         const std::function<void(const Message&)>& arrived) {
     constexpr auto kMark = static_cast<std::uint16_t>(MessageKind::kStop);
     constexpr Clock::Seconds kLook{1};  // a lost rank sends no message
-    Messenger& messenger = links.messenger;
+    Messenger& messenger = comm.messenger;
     const Address here{messenger.rank(), port};
-    const auto missing = [&links, &still_coming] {
+    const auto missing = [&comm, &still_coming] {
         std::vector<int> ranks = still_coming();
-        std::erase_if(ranks, [&links](int rank) {
-            return links.membership != nullptr && links.membership->excluded(rank);
+        std::erase_if(ranks, [&comm](int rank) {
+            return comm.membership != nullptr && comm.membership->excluded(rank);
         });
         return ranks;
     };
@@ -31,7 +31,7 @@ void complete_transfers(const Links& links, Port port, std::string_view name,
     messenger.set_sink(port, nullptr);
     messenger.start_transfer(here, port, kMark, {}, {mark.get(), 1}, ChunkOrder::kForward, mark)
         ->release(1);
-    auto wait = links.operations.begin(name, 0, missing);
+    auto wait = comm.operations.begin(name, 0, missing);
     bool fenced = false;
     while (!fenced || !missing().empty()) {
         const std::optional<Message> message = messenger.mailbox(port).receive(kLook);

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm_context.hpp"
 
 namespace cohort {
 
@@ -22,7 +22,7 @@ namespace cohort {
 /// @param arrived takes every message that still comes out of the mailbox, so that the sink's owner
 ///        can strike complete transfers off its list: announcements of transfers that the sink
 ///        never saw, or had refused, are among them, and so are messages of other kinds
-void complete_transfers(const Links& links, Port port, std::string_view name,
+void complete_transfers(const CommContext& comm, Port port, std::string_view name,
                         const std::function<std::vector<int>()>& still_coming,
                         const std::function<void(const Message&)>& arrived);
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cohort/core/resource_use.hpp"
@@ -15,8 +16,8 @@
 //  2. coordinator -> worker        kLease         ahead of their use, so that batches are ready
 //  3. server -> worker             kParameters    transfer: a shard's parameters of version V
 //  4. worker -> server             kPush          transfer: gradient, leaves while backward runs
-//     worker -> coordinator        kTicket        lease, version, samples, loss of the push
-//     server -> coordinator        kStaged        the shard holds the whole payload
+//     worker -> coordinator        kPushReport    lease, version, samples, loss of the push
+//     server -> coordinator        kPushReceived  the shard holds the whole payload
 //  5. coordinator -> server        kFire          sum these pushes, update, release; then 3 again
 //                                  kDiscard       forget these pushes
 //                                  kReference     keep this push to compare others with
@@ -35,8 +36,8 @@ enum class MessageKind : std::uint16_t {
     kLease,
     kParameters,
     kPush,
-    kTicket,
-    kStaged,
+    kPushReport,
+    kPushReceived,
     kFire,
     kDiscard,
     kRound,
@@ -49,7 +50,7 @@ enum class MessageKind : std::uint16_t {
     kStop,
     kFarewell,
     kReference,
-    kSummed,
+    kGradientStats,
     kRevoke,
     kJoin,
     kRankEvent,       ///< from this rank's communication thread to its own coordinator
@@ -60,10 +61,7 @@ enum class MessageKind : std::uint16_t {
 struct BeginOrder {
     std::string checkpoint;  ///< manifest to restore from; empty: initial parameters from the seed
     std::int64_t version = 0;  ///< of those parameters
-    template <class Io>
-    void fields(Io& io) {
-        io(checkpoint, version);
-    }
+    auto fields() { return std::tie(checkpoint, version); }
 };
 
 /// Leases that were returned. The worker skips their batches and gives up a mini-batch on one of
@@ -73,10 +71,7 @@ struct RevokeOrder {
     std::vector<std::uint64_t> leases;
     std::uint64_t up_to = 0;  ///< also all leases with this number or a lower one
     std::int64_t version = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(leases, up_to, version);
-    }
+    auto fields() { return std::tie(leases, up_to, version); }
 };
 
 /// To a worker that was lost: it gives up all its leases, its pushes count from 1 under the new
@@ -85,10 +80,7 @@ struct JoinOrder {
     std::uint32_t incarnation = 0;
     std::int64_t version = 0;        ///< of those parameters
     std::uint64_t leases_up_to = 0;  ///< as RevokeOrder::up_to
-    template <class Io>
-    void fields(Io& io) {
-        io(incarnation, version, leases_up_to);
-    }
+    auto fields() { return std::tie(incarnation, version, leases_up_to); }
 };
 
 /// News from Membership to the coordinator.
@@ -97,10 +89,7 @@ struct RankNews {
     bool returned = false;
     bool dead = false;
     std::string reason;
-    template <class Io>
-    void fields(Io& io) {
-        io(rank, returned, dead, reason);
-    }
+    auto fields() { return std::tie(rank, returned, dead, reason); }
 };
 
 /// A part of the test group to evaluate with the parameters of one version.
@@ -108,10 +97,7 @@ struct EvaluationOrder {
     std::uint64_t id = 0;  ///< 0: none
     std::int32_t part = 0;
     std::int32_t parts = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(id, part, parts);
-    }
+    auto fields() { return std::tie(id, part, parts); }
 };
 
 /// Snapshots requested of an update.
@@ -120,10 +106,7 @@ struct SnapshotOrder {
     std::uint64_t gather =
         0;  ///< id under which parameters and state are sent to the coordinator; 0: none
     [[nodiscard]] bool empty() const noexcept { return checkpoint.empty() && gather == 0; }
-    template <class Io>
-    void fields(Io& io) {
-        io(checkpoint, gather);
-    }
+    auto fields() { return std::tie(checkpoint, gather); }
 };
 
 /// Header of a transfer server -> worker: the shard's parameters, then, from server 0, the state.
@@ -132,20 +115,14 @@ struct ParametersHeader {
     std::int32_t server = 0;
     EvaluationOrder evaluation;
     std::uint32_t incarnation = 0;  ///< incarnation of the receiving worker, see JoinOrder
-    template <class Io>
-    void fields(Io& io) {
-        io(version, server, evaluation, incarnation);
-    }
+    auto fields() { return std::tie(version, server, evaluation, incarnation); }
 };
 
 /// Header of a transfer worker -> server: the gradient of the shard's range (mean over the batch,
 /// not weighted), then, to server 0, the batch statistics; sent from its end to its begin.
 struct PushHeader {
     PushId push;
-    template <class Io>
-    void fields(Io& io) {
-        io(push);
-    }
+    auto fields() { return std::tie(push); }
 };
 
 /// A worker's times since its last push.
@@ -159,13 +136,13 @@ struct WorkerTimes {
     double buffer_s = 0;     ///< waiting for memory for the push while earlier pushes are sent
     double telemetry_s = 0;  ///< measuring the load
     ResourceUse use;
-    template <class Io>
-    void fields(Io& io) {
-        io(input_s, compute_s, exchange_s, pull_s, leaving_s, lease_s, buffer_s, telemetry_s, use);
+    auto fields() {
+        return std::tie(input_s, compute_s, exchange_s, pull_s, leaving_s, lease_s, buffer_s,
+                        telemetry_s, use);
     }
 };
 
-struct Ticket {
+struct PushReport {
     PushId push;
     std::uint64_t lease = 0;
     std::int64_t version = 0;
@@ -182,33 +159,27 @@ struct Ticket {
     bool halves = false;      ///< computed as two halves, with |g|^2 of each:
     double first_squares = 0;
     double second_squares = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(push, lease, version, samples, loss_sum, correct, finite, gradient_norm, times, work,
-           given_up, validation, slot, halves, first_squares, second_squares);
+    auto fields() {
+        return std::tie(push, lease, version, samples, loss_sum, correct, finite, gradient_norm,
+                        times, work, given_up, validation, slot, halves, first_squares,
+                        second_squares);
     }
 };
 
-struct Staged {
+struct PushReceived {
     PushId push;
     std::int32_t server = 0;
     double reference_dot = 0;  ///< product of the push's part in this shard with the reference's
     double reference_squares = 0;  ///< sum of squares of the reference's part; 0: no reference
-    template <class Io>
-    void fields(Io& io) {
-        io(push, server, reference_dot, reference_squares);
-    }
+    auto fields() { return std::tie(push, server, reference_dot, reference_squares); }
 };
 
 /// Statistics of a shard's part of an update's mean gradient, as requested by FireOrder.
-struct Summed {
+struct GradientStatsReply {
     std::int64_t version = 0;
     std::int32_t server = 0;
     GradientAnswer answer;
-    template <class Io>
-    void fields(Io& io) {
-        io(version, server, answer);
-    }
+    auto fields() { return std::tie(version, server, answer); }
 };
 
 struct WeightedPush {
@@ -216,10 +187,7 @@ struct WeightedPush {
     double coefficient = 0;  ///< b_p w_p / sum of b
     std::int64_t version =
         0;  ///< version that the push was computed on, for the delay compensation
-    template <class Io>
-    void fields(Io& io) {
-        io(push, coefficient, version);
-    }
+    auto fields() { return std::tie(push, coefficient, version); }
 };
 
 struct ReleaseOrder {
@@ -227,10 +195,7 @@ struct ReleaseOrder {
     double lag = 0;  ///< look-ahead in reference batches; 0: plain parameters
     EvaluationOrder evaluation;
     std::uint32_t incarnation = 0;  ///< incarnation of the worker
-    template <class Io>
-    void fields(Io& io) {
-        io(worker, lag, evaluation, incarnation);
-    }
+    auto fields() { return std::tie(worker, lag, evaluation, incarnation); }
 };
 
 /// An update; without pushes, only releases and snapshots of the current version.
@@ -240,31 +205,25 @@ struct FireOrder {
     double lr = 0;
     Work work = Work::kGradient;
     double delay_compensation = 0;     ///< lambda
-    GradientQuestion question;         ///< answered with kSummed
+    GradientQuestion question;         ///< answered with kGradientStats
     std::vector<WeightedPush> pushes;  ///< in the order in which they are summed
     std::vector<ReleaseOrder> releases;
     SnapshotOrder snapshot;
-    template <class Io>
-    void fields(Io& io) {
-        io(version, fraction, lr, work, delay_compensation, question, pushes, releases, snapshot);
+    auto fields() {
+        return std::tie(version, fraction, lr, work, delay_compensation, question, pushes, releases,
+                        snapshot);
     }
 };
 
 /// A staged push becomes the reference, in place of the previous one.
 struct ReferenceOrder {
     PushId push;
-    template <class Io>
-    void fields(Io& io) {
-        io(push);
-    }
+    auto fields() { return std::tie(push); }
 };
 
 struct DiscardOrder {
     std::vector<PushId> pushes;
-    template <class Io>
-    void fields(Io& io) {
-        io(pushes);
-    }
+    auto fields() { return std::tie(pushes); }
 };
 
 /// Progress of an evaluation; sent at most once a second.
@@ -273,10 +232,7 @@ struct EvaluationProgress {
     std::int32_t part = 0;
     std::int64_t done = 0;     ///< samples evaluated
     std::int64_t samples = 0;  ///< samples of the rank's part
-    template <class Io>
-    void fields(Io& io) {
-        io(id, part, done, samples);
-    }
+    auto fields() { return std::tie(id, part, done, samples); }
 };
 
 struct EvaluatedPart {
@@ -286,10 +242,7 @@ struct EvaluatedPart {
     std::int64_t correct = 0;
     std::int64_t samples = 0;
     double seconds = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(id, part, loss_sum, correct, samples, seconds);
-    }
+    auto fields() { return std::tie(id, part, loss_sum, correct, samples, seconds); }
 };
 
 /// A shard (or, with rings, worker 0 for all) has written its part of a checkpoint.
@@ -300,10 +253,7 @@ struct SavedPart {
     std::string error;  ///< empty: saved
     double pause_s = 0;
     double write_s = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(checkpoint, part, file, error, pause_s, write_s);
-    }
+    auto fields() { return std::tie(checkpoint, part, file, error, pause_s, write_s); }
 };
 
 /// Header of a transfer to the coordinator: a shard's parameters, then, from part 0, the state.
@@ -311,10 +261,7 @@ struct GatheredHeader {
     std::uint64_t gather = 0;
     std::int64_t version = 0;
     std::int32_t part = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(gather, version, part);
-    }
+    auto fields() { return std::tie(gather, version, part); }
 };
 
 /// A rank was asked to stop, by a signal, or cannot go on.
@@ -322,10 +269,7 @@ struct StopRequest {
     std::int32_t rank = 0;
     std::string
         failure;  ///< failure of the rank's device, with which the run ends; empty: a signal
-    template <class Io>
-    void fields(Io& io) {
-        io(rank, failure);
-    }
+    auto fields() { return std::tie(rank, failure); }
 };
 
 /// A role's final report.
@@ -338,18 +282,14 @@ struct Farewell {
     std::uint64_t bytes_sent = 0;      ///< by the rank
     std::uint64_t bytes_received = 0;
     double comm_cpu_s = 0;  ///< CPU time of the communication thread
-    template <class Io>
-    void fields(Io& io) {
-        io(cpu_s, peak_bytes, arena_bytes, staging_bytes, snapshot_bytes, bytes_sent,
-           bytes_received, comm_cpu_s);
+    auto fields() {
+        return std::tie(cpu_s, peak_bytes, arena_bytes, staging_bytes, snapshot_bytes, bytes_sent,
+                        bytes_received, comm_cpu_s);
     }
 };
 
 struct Empty {
-    template <class Io>
-    void fields(Io& io) {
-        io();
-    }
+    auto fields() { return std::tie(); }
 };
 
 }  // namespace cohort

@@ -1,16 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "train/protocol/protocol.hpp"
 
 // Node staging: gradients of workers of one host are sent to the servers as one sum. Steps:
-//  1. worker -> workers of its host   kMemory   once: its slots, in memory that they share
-//  2. worker -> coordinator           kTicket   with the slot that holds the payload
-//  3. coordinator -> servers          kFire     names the node's sum in place of its parts
-//     coordinator -> node's head      kSum      make that sum (the head: its lowest worker rank)
-//  4. head -> servers                 kPush     transfer: the sum
+//  1. worker -> workers of its host   kMemory       once: its slots, in memory that they share
+//  2. worker -> coordinator           kPushReport   with the slot that holds the payload
+//  3. coordinator -> servers          kFire         names the node's sum in place of its parts
+//     coordinator -> node's head      kSum          make that sum (the head: its lowest worker
+//     rank)
+//  4. head -> servers                 kPush         transfer: the sum
 // A worker reuses a slot when it has parameters of the version that contains the slot's gradient,
 // or when the push is refused (kFree): then no server needs the sum any more. So when a head is
 // lost, another worker of the host replaces it and computes the same sums again.
@@ -27,40 +29,28 @@ enum class NodeMessage : std::uint16_t {
 struct NodeMemoryNote {
     std::int32_t worker = 0;
     std::int32_t descriptor = -1;
-    template <class Io>
-    void fields(Io& io) {
-        io(worker, descriptor);
-    }
+    auto fields() { return std::tie(worker, descriptor); }
 };
 
 struct NodeTerm {
     PushId push;
     std::int32_t slot = 0;
     double coefficient = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(push, slot, coefficient);
-    }
+    auto fields() { return std::tie(push, slot, coefficient); }
 };
 
 /// Order to sum these terms and to send the sum to all servers as `sum`.
 struct NodeSumOrder {
     PushId sum;
     std::vector<NodeTerm> terms;  ///< in the order in which they are summed
-    template <class Io>
-    void fields(Io& io) {
-        io(sum, terms);
-    }
+    auto fields() { return std::tie(sum, terms); }
 };
 
 /// The rank's own push in this slot is not used.
 struct NodeFreeOrder {
     PushId push;
     std::int32_t slot = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(push, slot);
-    }
+    auto fields() { return std::tie(push, slot); }
 };
 
 /// The sum of a node's pushes for one update is a push itself: its "worker" is -1 - node, its

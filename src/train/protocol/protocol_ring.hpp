@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include "sched/plan/ring_rules.hpp"
@@ -11,22 +12,21 @@
 
 // What coordinator and workers say to each other in a run with rings. A member takes part in
 // rounds; a rider works at its own pace and gives its gradients to a member, its parent. In steps:
-//  1. coordinator -> worker       kRole        member or rider of which parent; answered:
-//  kRoleTaken
-//  2. coordinator -> members      kRound       who takes part in round r with which lease, and
-//  which
-//                                              gradients of riders go with it
-//  3. members among themselves    the round    comm/ring_exchange
-//  4. first member -> coordinator kRoundDone   its tails
-//     rider -> parent             kPush        transfer: gradient and batch statistics
-//     rider -> coordinator        kTicket      what it is worth
-//     parent -> coordinator       kStaged      it holds all of it
-//     parent -> rider             kState       transfer: parameters after the round that took it
-//     coordinator -> members      kHalt        a plan waits: end this round, begin no other
+//  1. coordinator -> worker       kRole         member or rider of which parent
+//     worker -> coordinator       kRoleTaken    the answer
+//  2. coordinator -> members      kRound        who takes part in round r with which lease,
+//                                               and which gradients of riders go with it
+//  3. members among themselves    the round     comm/ring_exchange
+//  4. first member -> coordinator kRoundDone    its tails
+//     rider -> parent             kPush         transfer: gradient and batch statistics
+//     rider -> coordinator        kPushReport   what it is worth
+//     parent -> coordinator       kPushReceived it holds all of it
+//     parent -> rider             kState        transfer: parameters after the round that took it
+//     coordinator -> members      kHalt         a plan waits: end this round, begin no other
 // and when a member was lost:
-//  5. coordinator -> members      kRecover     give up the round that cannot end; answered:
-//  kRecovered
-//  6. coordinator -> member       kSendState   bring one that is behind up; also for who enters
+//  5. coordinator -> members      kRecover      give up the round that cannot end
+//     member -> coordinator       kRecovered    the answer
+//  6. coordinator -> member       kSendState    bring one that is behind up; also for who enters
 namespace cohort {
 
 enum class RingMessageKind : std::uint16_t {
@@ -61,10 +61,10 @@ struct RoundOrder {
     std::uint64_t evaluation = 0;      ///< afterwards; 0: none
     std::vector<std::int32_t> evaluators;  ///< workers: the i-th of n does part i of n
     SnapshotOrder snapshot;                ///< afterwards
-    template <class Io>
-    void fields(Io& io) {
-        io(epoch, round, membership, ring, keep, fraction, lr, work, steps, group, group_ring,
-           group_round, members, reporter, question, evaluation, evaluators, snapshot);
+    auto fields() {
+        return std::tie(epoch, round, membership, ring, keep, fraction, lr, work, steps, group,
+                        group_ring, group_round, members, reporter, question, evaluation,
+                        evaluators, snapshot);
     }
 };
 
@@ -76,10 +76,7 @@ struct RingLoad {
     double apply_s = 0;     ///< applying its update
     double telemetry_s = 0;  ///< measuring the load
     ResourceUse use;
-    template <class Io>
-    void fields(Io& io) {
-        io(waited_s, exchange_s, apply_s, telemetry_s, use);
-    }
+    auto fields() { return std::tie(waited_s, exchange_s, apply_s, telemetry_s, use); }
 };
 
 /// What a member says at the end of a round; it travels with the sum, and all members get the
@@ -95,9 +92,9 @@ struct RoundSummary {
     RingLoad load;
     std::uint64_t skip = 0;  ///< for the members only: rounds after this one up to that number do
                              ///< not begin; 0: all may
-    template <class Io>
-    void fields(Io& io) {
-        io(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm, load);
+    auto fields() {
+        return std::tie(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm,
+                        load);
     }
 };
 
@@ -112,10 +109,7 @@ struct RoundReport {
     /// Nothing was asked, or who could answer is gone.
     static constexpr GradientAnswer kNoAnswer{.squares = std::numeric_limits<double>::quiet_NaN(),
                                               .product = std::numeric_limits<double>::quiet_NaN()};
-    template <class Io>
-    void fields(Io& io) {
-        io(round, version, members, exchange_s, exposed_s, skip, answer);
-    }
+    auto fields() { return std::tie(round, version, members, exchange_s, exposed_s, skip, answer); }
 };
 
 /// Carried out between two mini-batches, in line with the grants.
@@ -127,20 +121,14 @@ struct RoleOrder {
     bool afresh = false;       ///< kRider: parameters come; those of older epochs do not count
     bool await_state = false;  ///< kMember: everything that a member holds comes, see StateHeader
     std::int32_t giver = 0;    ///< with `afresh` or `await_state`: the worker it comes from
-    template <class Io>
-    void fields(Io& io) {
-        io(epoch, number, role, parent, afresh, await_state, giver);
-    }
+    auto fields() { return std::tie(epoch, number, role, parent, afresh, await_state, giver); }
 };
 
 struct RoleTaken {
     std::int32_t worker = 0;
     std::uint64_t number = 0;    ///< of the order
     std::uint64_t sequence = 0;  ///< of the last push it has begun
-    template <class Io>
-    void fields(Io& io) {
-        io(worker, number, sequence);
-    }
+    auto fields() { return std::tie(worker, number, sequence); }
 };
 
 /// To a member: send what you have after the grants before this order.
@@ -151,10 +139,7 @@ struct SendStateOrder {
     bool full = false;         ///< optimizer included
     std::uint64_t after = 0;   ///< rider: sequence of the last push that it has begun
     std::uint32_t incarnation = 0;  ///< rider: its own
-    template <class Io>
-    void fields(Io& io) {
-        io(epoch, number, worker, full, after, incarnation);
-    }
+    auto fields() { return std::tie(epoch, number, worker, full, after, incarnation); }
 };
 
 /// Header of a transfer member -> worker: parameters and state, and if `full` the optimizer's slots
@@ -169,9 +154,8 @@ struct StateHeader {
     std::int32_t giver = 0;
     bool full = false;
     std::vector<double> scalars;  ///< of the optimizer, in its order
-    template <class Io>
-    void fields(Io& io) {
-        io(epoch, number, after, incarnation, version, round, giver, full, scalars);
+    auto fields() {
+        return std::tie(epoch, number, after, incarnation, version, round, giver, full, scalars);
     }
 };
 
@@ -179,10 +163,7 @@ struct StateHeader {
 /// still complete.
 struct RecoverOrder {
     std::uint64_t epoch = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(epoch);
-    }
+    auto fields() { return std::tie(epoch); }
 };
 
 /// The members say so to each other in the tails of the round that is under way, so that all skip
@@ -190,10 +171,7 @@ struct RecoverOrder {
 struct HaltOrder {
     std::uint64_t epoch = 0;
     std::uint64_t round = 0;  ///< the last one granted
-    template <class Io>
-    void fields(Io& io) {
-        io(epoch, round);
-    }
+    auto fields() { return std::tie(epoch, round); }
 };
 
 struct Recovered {
@@ -202,10 +180,7 @@ struct Recovered {
     std::uint64_t round = 0;  ///< the last one that is part of its parameters, or was void
     std::int64_t version = 0;
     RoundReport report;  ///< of that round, when it took part
-    template <class Io>
-    void fields(Io& io) {
-        io(epoch, worker, round, version, report);
-    }
+    auto fields() { return std::tie(epoch, worker, round, version, report); }
 };
 
 }  // namespace cohort

@@ -1,6 +1,11 @@
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "cohort/core/clock.hpp"
+#include "cohort/core/require.hpp"
 
 namespace cohort {
 
@@ -10,10 +15,17 @@ namespace cohort {
 class ShareLimit {
 public:
     /// @param share  of a core, in (0, 1]; 1: no pauses. Errors: UsageError.
-    explicit ShareLimit(double share);
+    explicit ShareLimit(double share) : share_(share) {
+        require(share > 0 && share <= 1, "--eval-share", "above 0, at most 1",
+                fmt::format("{}", share));
+    }
     /// @param busy  processor time of a piece of work  @param elapsed  wall time it has taken
     [[nodiscard]] Clock::Seconds pause_after(Clock::Seconds busy,
-                                             Clock::Seconds elapsed) const noexcept;
+                                             Clock::Seconds elapsed) const noexcept {
+        constexpr Clock::Seconds kLongest{
+            1e9};  // than any run, and within the range of every clock
+        return std::clamp(busy / share_ - elapsed, Clock::Seconds(0), kLongest);
+    }
 
 private:
     double share_;

@@ -1,10 +1,54 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cohort/core/clock.hpp"
 
 namespace cohort {
+
+/// Longest request or token, bytes.
+inline constexpr std::size_t kControlBytes = 4096;
+/// Longest answer.
+inline constexpr std::size_t kReplyBytes = std::size_t{1} << 20;
+
+/// The folder OUT/ctl: small files, written and read as a whole. Keeps the checked folder open,
+/// even if its path leads elsewhere later.
+class ControlFolder {
+public:
+    enum class Make { kNo, kYes };
+    /// Opens, or makes with mode 0700, the folder. Errors: FileError when it is missing, is a link,
+    /// belongs to another user, or others may write into it.
+    ControlFolder(const std::string& path, Make make);
+    ControlFolder(ControlFolder&& other) noexcept;
+    ControlFolder& operator=(ControlFolder&&) = delete;
+    ~ControlFolder();
+
+    /// Result of reading a file.
+    struct Content {
+        std::string text;
+        std::string refused;  ///< why it cannot be used; then `text` is empty
+    };
+    /// Reads a regular file of this process's own user, of `limit` bytes at most; none when it does
+    /// not exist. Never follows links and never blocks.
+    [[nodiscard]] std::optional<Content> read(const std::string& name, std::size_t limit) const;
+    /// Writes a file under a temporary name and renames it. Errors: FileError.
+    void put(const std::string& name, std::string_view text) const;
+    /// Removes a file. False when it does not exist, or is a folder that is not empty.
+    bool remove(const std::string& name) const noexcept;
+    /// Names that begin with `prefix`, `most` of them at most.
+    [[nodiscard]] std::vector<std::string> list(std::string_view prefix, std::size_t most) const;
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+private:
+    std::string path_;
+    int folder_ = -1;
+};
+
+/// 32 random hexadecimal digits.
+[[nodiscard]] std::string random_token();
 
 /// A running job's answer to a request.
 struct ControlReply {

@@ -8,7 +8,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
 #include "cohort/sched/policy.hpp"
-#include "train/faults/inject.hpp"
+#include "train/faults/injection.hpp"
 #include "train/run/option_list.hpp"
 #include "train/worker/sleep_compute.hpp"
 

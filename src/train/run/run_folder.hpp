@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +12,7 @@
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/train/options.hpp"
 #include "core/system/run_lock.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace cohort {
@@ -29,8 +32,10 @@ struct RunFolder {
     std::string control;  ///< folder of requests, exists while the job runs
 };
 
-/// Files that the options name for the run to read; some names may be empty.
-[[nodiscard]] std::vector<std::string> input_files(const TrainOptions& options);
+/// A file that the run records outside its folder; a resumed run keeps that of the part before.
+/// Errors: UsageError, FileError, see check_output.
+[[nodiscard]] OutputFile check_record(const std::string& option, const std::string& path,
+                                      const TrainOptions& options);
 
 /// Checks the folder, and the files to record, without changing them. Errors: UsageError when
 /// results exist and neither `resume` nor `overwrite` is set; FileError when the folder cannot be
@@ -62,5 +67,27 @@ struct FoundCheckpoint {
 /// Only for ranks of a run that has locked the folder: after prepare_run_folder on rank 0. From any
 /// thread of any rank; never throws and takes no lock.
 bool write_exit_code(const std::string& out, ExitCode code, std::string_view reason) noexcept;
+
+/// Least number of bytes that a run writes.
+struct RunBytes {
+    std::uint64_t model = 0;
+    std::uint64_t checkpoint = 0;  ///< one checkpoint with all its shards
+    std::uint64_t checkpoints =
+        0;  ///< number of checkpoints at a time: those kept, and one being written
+    [[nodiscard]] std::uint64_t all() const noexcept;
+};
+[[nodiscard]] RunBytes run_bytes(const JobContext& parts);
+
+/// Compares these bytes with the free space of the output folder's file system; existing results
+/// count as free if they will be replaced. Passes when the free space is not known; a user's quota
+/// is not checked. Errors: DiskFullError with figures.
+void check_free_space(const TrainOptions& options, const RunBytes& bytes);
+
+/// Calls `write`; as long as the disk is full, deletes the oldest checkpoint and calls `write`
+/// again. Deletes nothing when all checkpoints together would not free `bytes`. @param newest_too
+/// deletes the newest checkpoint too: for a finished run, whose result is worth more Returns
+/// whether the newest checkpoint still exists. Errors: those of `write`.
+bool write_with_room(const std::string& checkpoints, std::uint64_t bytes, bool newest_too,
+                     const std::function<void()>& write);
 
 }  // namespace cohort

@@ -1,51 +1,19 @@
-#include <nlohmann/json.hpp>
+#include "train/run/run_records.hpp"
+
+#include <fmt/format.h>
+
 #include <numeric>
 
 #include "cohort/core/version.hpp"
-#include "train/fit/predictor_scores_text.hpp"
-#include "train/run/run_records.hpp"
 
 namespace cohort {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(bool known, const T& value) {
-    return known ? Json(value) : Json(nullptr);
-}
-
-double mean(double sum, std::int64_t count) {
-    return count > 0 ? sum / static_cast<double>(count) : 0;
-}
-
-double mean_rate(const WorkerReport& worker, const TrainSummary& summary) {
-    return summary.part_s > 0 ? static_cast<double>(worker.samples) / summary.part_s : 0;
-}
-
-/// Pushes that were not applied, by reason.
-Json refused_json(const WorkerReport& report) {
-    Json json = Json::object();
-    for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
-        json[kReturnReasonNames.at(reason)] = report.refused.at(reason);
-    }
-    return json;
-}
-
 Json workers_json(const TrainSummary& summary) {
     Json workers = Json::array();
     for (const WorkerReport& worker : summary.cluster.workers) {
-        workers.push_back(
-            {{"samples", worker.samples},
-             {"pushes", worker.pushes},
-             {"refused",
-              std::accumulate(worker.refused.begin(), worker.refused.end(), std::int64_t{0})},
-             {"own_s", or_null(worker.own_s > 0, worker.own_s)},
-             {"samples_per_s", or_null(summary.part_s > 0, mean_rate(worker, summary))},
-             {"lag_mean", or_null(worker.pushes > 0, mean(worker.lag_sum, worker.pushes))},
-             {"lag_max", or_null(worker.pushes > 0, worker.lag_max)},
-             {"lost", worker.lost},
-             {"live", worker.live}});
+        workers.push_back(worker_json(worker, summary.part_s));
+        workers.back().update({{"lost", worker.lost}, {"live", worker.live}});
     }
     return workers;
 }
@@ -61,18 +29,6 @@ Json accounts_json(const SampleAccounts& accounts) {
             {"returned_lost", accounts.returned_lost},
             {"samples_leased", accounts.leased},
             {"samples_outstanding", accounts.outstanding}};
-}
-
-Json pushes_json(const WorkerReport& pushes) {
-    return {{"pushes_applied", pushes.pushes},
-            {"pushes_discounted", pushes.discounted},
-            {"pushes_over_bound", pushes.over_bound},
-            {"pushes_refused", refused_json(pushes)},
-            {"lag_mean", or_null(pushes.pushes > 0, mean(pushes.lag_sum, pushes.pushes))},
-            {"lag_max", or_null(pushes.pushes > 0, pushes.lag_max)},
-            {"lag_updates_mean",
-             or_null(pushes.pushes > 0,
-                     mean(static_cast<double>(pushes.lag_updates_sum), pushes.pushes))}};
 }
 
 /// Times, traffic and memory.
@@ -96,7 +52,39 @@ Json costs_json(const TrainSummary& summary) {
             {"peak_bytes", summary.peak_bytes}};
 }
 
+Json failure(int exit_code, const std::string& reason) {
+    return {{"event", "error"}, {"message", reason}, {"exit_code", exit_code}};
+}
+
 }  // namespace
+
+Json worker_json(const WorkerReport& worker, double seconds) {
+    const auto pushes = static_cast<double>(worker.pushes);
+    return {
+        {"samples", worker.samples},
+        {"pushes", worker.pushes},
+        {"refused", std::accumulate(worker.refused.begin(), worker.refused.end(), std::int64_t{0})},
+        {"own_s", or_null(worker.own_s > 0, worker.own_s)},
+        {"samples_per_s", or_null(seconds > 0, static_cast<double>(worker.samples) / seconds)},
+        {"lag_mean", or_null(worker.pushes > 0, worker.lag_sum / pushes)},
+        {"lag_max", or_null(worker.pushes > 0, worker.lag_max)}};
+}
+
+Json pushes_json(const WorkerReport& all) {
+    Json refused = Json::object();
+    for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
+        refused[kReturnReasonNames.at(reason)] = all.refused.at(reason);
+    }
+    const auto pushes = static_cast<double>(all.pushes);
+    const bool some = all.pushes > 0;
+    return {{"pushes_applied", all.pushes},
+            {"pushes_discounted", all.discounted},
+            {"pushes_over_bound", all.over_bound},
+            {"pushes_refused", refused},
+            {"lag_mean", or_null(some, all.lag_sum / pushes)},
+            {"lag_max", or_null(some, all.lag_max)},
+            {"lag_updates_mean", or_null(some, static_cast<double>(all.lag_updates_sum) / pushes)}};
+}
 
 std::string summary_json(const TrainSummary& summary, const TrainOptions& options) {
     const TrainProgress& progress = summary.progress;
@@ -111,27 +99,26 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
     line.update(accounts_json(summary.accounts));
     line["updates"] = progress.updates;
     line.update(pushes_json(summary.cluster.total()));
-    line.update(Json{
-        {"switches", summary.switches},
-        {"regroupings", summary.regroupings},
-        {"predictor_scores", Json::parse(predictor_scores_json(summary.predictor_scores))},
-        {"stragglers_brief", summary.brief.episodes},
-        {"stragglers_brief_iterations", summary.brief.iterations},
-        {"lost", summary.lost},
-        {"returned", summary.returned},
-        {"losses", summary.losses},
-        {"by_worker", workers_json(summary)},
-        {"compute", options.compute},
-        {"test_accuracy", or_null(tested, test.accuracy)},
-        {"test_loss", or_null(tested, test.loss)},
-        {"tta_s", or_null(progress.tta_seconds.has_value(), progress.tta_seconds.value_or(0))}});
+    line.update(Json{{"switches", summary.switches},
+                     {"regroupings", summary.regroupings},
+                     {"predictor_scores", predictor_scores_json(summary.predictor_scores)},
+                     {"stragglers_brief", summary.brief.episodes},
+                     {"stragglers_brief_iterations", summary.brief.iterations},
+                     {"lost", summary.lost},
+                     {"returned", summary.returned},
+                     {"losses", summary.losses},
+                     {"by_worker", workers_json(summary)},
+                     {"compute", options.compute},
+                     {"test_accuracy", or_null(tested, test.accuracy)},
+                     {"test_loss", or_null(tested, test.loss)},
+                     {"tta_s", or_null(progress.tta_seconds)}});
     line.update(costs_json(summary));
     line["stop_reason"] = to_string(summary.reason);
     line["outputs_saved"] = summary.outputs_saved;
     return line.dump();
 }
 
-std::string start_json(const JobParts& parts, const RankMap& map, const std::string& device,
+std::string start_json(const JobContext& parts, const RankMap& map, const std::string& device,
                        const TrainProgress& progress) {
     const TrainOptions& options = parts.options;
     const SampleSetInfo& train = parts.train_set->info();
@@ -173,17 +160,44 @@ std::string start_json(const JobParts& parts, const RankMap& map, const std::str
 }
 
 std::string failure_json(int exit_code, const std::string& reason) {
-    return Json{{"event", "error"}, {"message", reason}, {"exit_code", exit_code}}.dump(
-        -1, ' ', false, Json::error_handler_t::replace);
+    return failure(exit_code, reason).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string error_json(const std::exception& error, int exit_code, const TrainProgress& progress) {
-    return Json{{"event", "error"},
-                {"message", error.what()},
-                {"exit_code", exit_code},
-                {"samples_applied", progress.samples_applied},
-                {"updates", progress.updates}}
-        .dump(-1, ' ', false, Json::error_handler_t::replace);
+    Json line = failure(exit_code, error.what());
+    line.update({{"samples_applied", progress.samples_applied}, {"updates", progress.updates}});
+    return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json predictor_scores_json(std::span<const PredictorScore> scores) {
+    Json json = Json::array();
+    for (const PredictorScore& score : scores) {
+        json.push_back({{"predictor", score.predictor},
+                        {"uses", score.uses},
+                        {"horizon", score.horizon},
+                        {"predictions", score.predictions},
+                        {"relative_error", score.relative_error},
+                        {"precision", score.precision},
+                        {"recall", score.recall},
+                        {"f1", score.f1}});
+    }
+    return json;
+}
+
+std::string predictor_scores_line(std::span<const PredictorScore> scores) {
+    std::string line;
+    for (const PredictorScore& score : scores) {
+        if (line.empty()) {
+            const bool other = !score.uses.empty() && score.uses != score.predictor;
+            line = fmt::format("predictor {}{}: ", score.predictor,
+                               other ? fmt::format(" (now {})", score.uses) : std::string());
+        } else {
+            line += "; ";
+        }
+        line += fmt::format("{} ahead off by {:.1f} %, F1 of stragglers {:.2f}", score.horizon,
+                            100 * score.relative_error, score.f1);
+    }
+    return line;
 }
 
 }  // namespace cohort

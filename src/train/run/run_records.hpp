@@ -1,16 +1,40 @@
 #pragma once
 
 #include <exception>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "cohort/comm/rank_map.hpp"
+#include "cohort/sched/predictor.hpp"
 #include "cohort/train/trainer.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
+using Json = nlohmann::ordered_json;
+
+template <class T>
+[[nodiscard]] Json or_null(bool known, const T& value) {
+    return known ? Json(value) : Json(nullptr);
+}
+template <class T>
+[[nodiscard]] Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+/// What summaries of real and of virtual runs say of a worker. @param seconds  of the run
+[[nodiscard]] Json worker_json(const WorkerReport& worker, double seconds);
+/// And of the pushes of all workers.
+[[nodiscard]] Json pushes_json(const WorkerReport& all);
+/// The scores of a run's predictor, one entry per horizon; an empty array when there are none.
+[[nodiscard]] Json predictor_scores_json(std::span<const PredictorScore> scores);
+/// The same for people, in a line; empty when there are none.
+[[nodiscard]] std::string predictor_scores_line(std::span<const PredictorScore> scores);
+
 /// The first line of metrics.jsonl. @param device of rank 0
-[[nodiscard]] std::string start_json(const JobParts& parts, const RankMap& map,
+[[nodiscard]] std::string start_json(const JobContext& parts, const RankMap& map,
                                      const std::string& device, const TrainProgress& progress);
 
 /// The summary, last line of metrics.jsonl.

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
+#include "cohort/data/lease.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/train/events.hpp"
 
@@ -105,5 +105,11 @@ void write_model(const OutputFile& file, const Graph& graph, const ModelFile& mo
                  Hdf5Thread& thread);
 /// Reads `model.h5`. Errors: FileError, also when tensors do not fit the named model.
 [[nodiscard]] ModelFile read_model(const std::string& path, Hdf5Thread& thread);
+
+/// Encodes the state of a lease book as the whole numbers that a checkpoint holds:
+/// epoch, position, applied, next id, then (epoch, position, count) per pending slice.
+[[nodiscard]] std::vector<std::int64_t> encode_lease_state(const LeaseState& state);
+/// The inverse. Errors: FileError for a list that encode_lease_state cannot have made.
+[[nodiscard]] LeaseState decode_lease_state(const std::vector<std::int64_t>& numbers);
 
 }  // namespace cohort

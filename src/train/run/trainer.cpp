@@ -7,15 +7,13 @@
 #include <new>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "train/coordinator/coordinator.hpp"
 #include "train/faults/rank_faults.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/train_parts.hpp"
 #include "train/server/server_loop.hpp"
 #include "train/worker/worker_loop.hpp"
 
@@ -68,7 +66,7 @@ void check_sums(const TrainOptions& options, const Device& device) {
 
 /// Collective: FileError on rank 0, an Error without text elsewhere, when a rank has found other
 /// data under the name.
-void check_same_data(World& world, const JobParts& parts) {
+void check_same_data(World& world, const JobContext& parts) {
     const std::string own =
         set_identity(parts.train_set->info()) + "; test " + set_identity(parts.test_set->info());
     std::string all = own;
@@ -96,17 +94,17 @@ public:
     Run(const TrainOptions& options, const TrainEnvironment& environment, World& world)
         : world_(world),
           environment_(on_this_rank(environment, world)),
-          links_{world.messenger(), world.operations(), world.map(), &world.membership()},
+          comm_{world.messenger(), world.operations(), world.map(), &world.membership()},
           parts_(options, world.map().workers()) {
         if (world.role() == Role::kServer) {
-            server_.emplace(links_, parts_, world.rank());
+            server_.emplace(comm_, parts_, world.rank());
         } else {
-            worker_.emplace(links_, parts_, environment_, world.map().worker_of_rank(world.rank()),
+            worker_.emplace(comm_, parts_, environment_, world.map().worker_of_rank(world.rank()),
                             all_reduce_factory(world, ring_options(parts_.options, parts_.graph)));
             check_sums(parts_.options, worker_->device());
         }
         if (world.rank() == 0) {
-            coordinator_.emplace(links_, parts_, environment_, device());
+            coordinator_.emplace(comm_, parts_, environment_, device());
         }
     }
 
@@ -114,7 +112,7 @@ public:
     Run& operator=(const Run&) = delete;
     ~Run() { world_.on_failure({}); }
 
-    [[nodiscard]] const JobParts& parts() const noexcept { return parts_; }
+    [[nodiscard]] const JobContext& parts() const noexcept { return parts_; }
     [[nodiscard]] std::string device() const {
         return worker_ ? worker_->device().description()
                        : server_->device() + ", applies updates (parameter server)";
@@ -127,7 +125,7 @@ public:
         world_.on_failure([this](ExitCode code, const std::string& reason, bool speaks) {
             if (speaks && has_folder()) {
                 if (coordinator_) {
-                    coordinator_->record_failure(code, reason);
+                    coordinator_->folder().record_failure(code, reason);
                 }
                 write_exit_code(parts_.options.out, code, reason);
             }
@@ -162,7 +160,7 @@ public:
 private:
     /// The output folder is locked by this run: rank 0 locks it before it sends kBegin to any rank.
     [[nodiscard]] bool has_folder() const {
-        return coordinator_ ? coordinator_->owns_folder() : begun();
+        return coordinator_ ? coordinator_->folder().owned() : begun();
     }
 
     /// This rank's role has been told to begin.
@@ -186,7 +184,7 @@ private:
     /// Leaves the job like a dead worker after a failure of the device, if the job may lose
     /// workers. Returns otherwise.
     void leave_alone(const char* reason) const {
-        if (worker_ && links_.membership != nullptr && begun() && parts_.options.max_lost != 0) {
+        if (worker_ && comm_.membership != nullptr && begun() && parts_.options.max_lost != 0) {
             log_error("rank {}: {}; it leaves the job", world_.rank(), reason);
             std::fflush(nullptr);
             std::_Exit(static_cast<int>(ExitCode::kDevice));
@@ -212,8 +210,8 @@ private:
 
     World& world_;
     TrainEnvironment environment_;
-    Links links_;
-    JobParts parts_;
+    CommContext comm_;
+    JobContext parts_;
     std::optional<ServerLoop> server_;
     std::optional<WorkerLoop> worker_;
     std::optional<Coordinator> coordinator_;

@@ -3,21 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <optional>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "core/system/launch_env.hpp"
 #include "core/system/process_usage.hpp"
 #include "train/protocol/complete_transfers.hpp"
-#include "train/protocol/protocol.hpp"
 #include "train/protocol/protocol_node.hpp"
-#include "train/server/order_line.hpp"
-#include "train/server/server_checkpoints.hpp"
-#include "train/server/server_shard.hpp"
 
 namespace cohort {
 namespace {
@@ -29,7 +21,7 @@ int thread_count(int asked) {
     return std::min(asked > 0 ? asked : read_launch_env().cores, kMostThreads);
 }
 
-ServerParts parts_of(JobParts& job) {
+ServerParts parts_of(JobContext& job) {
     return {.graph = job.graph,
             .optimizer = job.optimizer,
             .seed = job.options.seed,
@@ -40,148 +32,126 @@ ServerParts parts_of(JobParts& job) {
 
 }  // namespace
 
-struct ServerLoop::Impl {
-    Impl(Links to, const ServerParts& with, int index)
-        : links(to),
-          parts(with),
-          server(index),
-          shard(parts.graph,
-                cut_shards(parts.graph, links.map.servers).at(static_cast<std::size_t>(server)),
-                parts.optimizer, thread_count(parts.threads),
-                make_shard_device(parts.device, links.map, server)),
-          line(links, shard.staging()),
-          writer(parts.hdf5 == nullptr
-                     ? nullptr
-                     : std::make_unique<ShardWriter>(
-                           *parts.hdf5, links.operations, [this](const SavedPart& saved) {
-                               tell_coordinator(MessageKind::kSaved, saved);
-                           })) {
-        links.messenger.set_sink(Port::kServer, &shard.staging());
+ServerLoop::ServerLoop(CommContext comm, JobContext& job, int server)
+    : ServerLoop(comm, parts_of(job), server) {
+}
+
+ServerLoop::ServerLoop(CommContext comm, const ServerParts& parts, int server)
+    : comm_(comm),
+      parts_(parts),
+      server_(server),
+      shard_(parts.graph,
+             cut_shards(parts.graph, comm.map.servers).at(static_cast<std::size_t>(server)),
+             parts.optimizer, thread_count(parts.threads),
+             make_shard_device(parts.device, comm.map, server)),
+      line_(comm_, shard_.staging()) {
+    if (parts.hdf5 != nullptr) {
+        writer_.emplace(*parts.hdf5, comm_.operations, [this](const SavedPart& saved) {
+            tell_coordinator(MessageKind::kSaved, saved);
+        });
     }
-    Impl(const Impl&) = delete;
-    Impl& operator=(const Impl&) = delete;
-    ~Impl() { links.messenger.set_sink(Port::kServer, nullptr); }
+    comm_.messenger.set_sink(Port::kServer, &shard_.staging());
+}
 
-    template <class Body>
-    void tell_coordinator(MessageKind kind, const Body& body) {
-        links.messenger.send({0, Port::kCoordinator}, Port::kServer,
-                             static_cast<std::uint16_t>(kind), encode(body));
+ServerLoop::~ServerLoop() {
+    comm_.messenger.set_sink(Port::kServer, nullptr);
+}
+
+void ServerLoop::run() {
+    while (!stopped_) {
+        handle(next());
+        advance();
     }
+    receive_last_pushes();
+    writer_.reset();
+    tell_coordinator(MessageKind::kFarewell, final_report());
+}
 
-    void handle(const Message& message);
-    void begin(const BeginOrder& order);
-    void pushed(PushId push);
-    [[nodiscard]] Message next();
-    void advance();
-    void carry_out(const OrderLine::Update& update);
-    void carry_out(const ReferenceOrder& order) { shard.set_reference(order.push); }
-    void carry_out(const Empty& /*stop*/) { stopped = true; }
-    void fire(const FireOrder& order);
-    void save(const std::string& checkpoint);
-    [[nodiscard]] std::vector<std::shared_ptr<OutgoingTransfer>> start_sending(
-        const FireOrder& order, const FireOutput& output);
-    [[nodiscard]] std::shared_ptr<OutgoingTransfer> start(Address to, MessageKind kind,
-                                                          std::vector<std::byte> header,
-                                                          std::shared_ptr<const float> values);
-    void receive_last_pushes();
-    [[nodiscard]] Farewell final_report() const;
-
-    Links links;
-    ServerParts parts;
-    int server;
-    ServerShard shard;
-    OrderLine line;  ///< orders not carried out
-    std::unique_ptr<ShardWriter> writer;
-    std::uint64_t waits = 0;
-    std::atomic<bool> begun{false};
-    bool stopped = false;
-};
-
-void ServerLoop::Impl::handle(const Message& message) {
+void ServerLoop::handle(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
         case MessageKind::kBegin: begin(decode<BeginOrder>(message.body)); break;
         case MessageKind::kPush: pushed(decode<PushHeader>(message.body).push); break;
         case MessageKind::kFire:
-            line.add(OrderLine::Update{.order = decode<FireOrder>(message.body)});
+            line_.add(OrderLine::Update{.order = decode<FireOrder>(message.body)});
             break;
-        case MessageKind::kReference: line.add(decode<ReferenceOrder>(message.body)); break;
+        case MessageKind::kReference: line_.add(decode<ReferenceOrder>(message.body)); break;
         case MessageKind::kDiscard:
             for (const PushId& push : decode<DiscardOrder>(message.body).pushes) {
-                line.discard(push);
-                shard.staging().discard(push);
+                line_.discard(push);
+                shard_.staging().discard(push);
             }
             break;
-        case MessageKind::kStop: line.add(Empty{}); break;
+        case MessageKind::kStop: line_.add(Empty{}); break;
         default:
-            fail<PeerError>({.where = fmt::format("server {}", server),
+            fail<PeerError>({.where = fmt::format("server {}", server_),
                              .what = "a message that servers do not take",
                              .got = fmt::format("kind {} from {}", message.kind,
-                                                links.map.describe(message.from.rank)),
+                                                comm_.map.describe(message.from.rank)),
                              .hint = "the same program on all ranks"});
     }
 }
 
 /// Orders are carried out as they came. One that lacks pushes lets the others wait behind it: those
 /// after it may count on its version.
-void ServerLoop::Impl::advance() {
-    while (const std::optional<OrderLine::Order> order = line.take(shard.version())) {
+void ServerLoop::advance() {
+    while (const std::optional<OrderLine::Order> order = line_.take(shard_.version())) {
         std::visit([this](const auto& one) { carry_out(one); }, *order);
     }
 }
 
-void ServerLoop::Impl::carry_out(const OrderLine::Update& update) {
+void ServerLoop::carry_out(const OrderLine::Update& update) {
     if (update.void_of_pushes) {
-        shard.skip_to(update.order.version);
+        shard_.skip_to(update.order.version);
     }
     fire(update.order);
-    shard.staging().discard_sums(shard.version());
+    shard_.staging().discard_sums(shard_.version());
 }
 
-void ServerLoop::Impl::begin(const BeginOrder& order) {
-    check_invariant(!begun, "a run begins once");
-    begun = true;
-    const ShardRange& range = shard.range();
+void ServerLoop::begin(const BeginOrder& order) {
+    check_invariant(!begun_, "a run begins once");
+    begun_ = true;
+    const ShardRange& range = shard_.range();
     if (order.checkpoint.empty()) {
-        shard.initialise(parts.seed, order.version);
+        shard_.initialise(parts_.seed, order.version);
     } else {
-        check_invariant(parts.hdf5 != nullptr, "this server can read checkpoints");
+        check_invariant(parts_.hdf5 != nullptr, "this server can read checkpoints");
         const auto wait =
-            links.operations.begin("restoring from a checkpoint", 0, {}, WaitLimit::kWarn);
-        shard.restore(read_checkpoint_range(order.checkpoint, range.begin, range.end,
-                                            range.state > 0, *parts.hdf5));
-        if (shard.version() != order.version) {
+            comm_.operations.begin("restoring from a checkpoint", 0, {}, WaitLimit::kWarn);
+        shard_.restore(read_checkpoint_range(order.checkpoint, range.begin, range.end,
+                                             range.state > 0, *parts_.hdf5));
+        if (shard_.version() != order.version) {
             fail<FileError>({.where = order.checkpoint,
                              .what = "the shard holds another version than the manifest",
                              .expected = std::to_string(order.version),
-                             .got = std::to_string(shard.version())});
+                             .got = std::to_string(shard_.version())});
         }
     }
 }
 
-void ServerLoop::Impl::pushed(PushId push) {
-    if (!shard.staging().arrived(push)) {
+void ServerLoop::pushed(PushId push) {
+    if (!shard_.staging().arrived(push)) {
         return;
     }
     if (!is_node_sum(push)) {
-        Staged staged{.push = push, .server = server};
-        shard.compare(staged);
-        tell_coordinator(MessageKind::kStaged, staged);
-    } else if (static_cast<std::int64_t>(push.sequence) <= shard.version()) {
-        shard.staging().discard(push);  // made once more, and not needed here
+        PushReceived staged{.push = push, .server = server_};
+        shard_.compare(staged);
+        tell_coordinator(MessageKind::kPushReceived, staged);
+    } else if (static_cast<std::int64_t>(push.sequence) <= shard_.version()) {
+        shard_.staging().discard(push);  // made once more, and not needed here
     }
 }
 
 /// No order is due by a time: without one a server sleeps without limit, under a name that shows it
 /// idle. Ranks that have stopped are noticed elsewhere. Pushes that an order waits for are due.
-Message ServerLoop::Impl::next() {
+Message ServerLoop::next() {
     constexpr Clock::Seconds kLook{60};
-    Mailbox& mailbox = links.messenger.mailbox(Port::kServer);
+    Mailbox& mailbox = comm_.messenger.mailbox(Port::kServer);
     std::optional<Message> message = mailbox.receive(Clock::Seconds(0));
     if (!message) {
         std::optional<OperationBoard::Wait> wait;
-        if (!line.waits()) {
-            wait = links.operations.begin(
-                "order", ++waits, [] { return std::vector<int>{0}; }, WaitLimit::kNone);
+        if (!line_.waits()) {
+            wait = comm_.operations.begin(
+                "order", ++waits_, [] { return std::vector<int>{0}; }, WaitLimit::kNone);
         }
         while (!message) {
             message = mailbox.receive(kLook);
@@ -194,112 +164,85 @@ Message ServerLoop::Impl::next() {
 /// 2. The update runs through the shard; what is final leaves while the rest is computed.
 /// 3. What was asked about the update.
 /// 4. A copy for a checkpoint, before the next update.
-void ServerLoop::Impl::fire(const FireOrder& order) {
-    check_invariant(begun, "kBegin comes before the first update");
-    const FireOutput output = shard.prepare(order);
+void ServerLoop::fire(const FireOrder& order) {
+    check_invariant(begun_, "kBegin comes before the first update");
+    const FireOutput output = shard_.prepare(order);
     const auto transfers = start_sending(order, output);
-    const GradientAnswer answer = shard.fire(order, output, [&transfers](std::int64_t floats) {
+    const GradientAnswer answer = shard_.fire(order, output, [&transfers](std::int64_t floats) {
         for (const std::shared_ptr<OutgoingTransfer>& transfer : transfers) {
             transfer->release(static_cast<std::uint64_t>(floats) * sizeof(float));
         }
     });
     if (order.question.any() && !order.pushes.empty()) {
-        tell_coordinator(MessageKind::kSummed,
-                         Summed{.version = order.version, .server = server, .answer = answer});
+        tell_coordinator(
+            MessageKind::kGradientStats,
+            GradientStatsReply{.version = order.version, .server = server_, .answer = answer});
     }
     if (!order.snapshot.checkpoint.empty()) {
         save(order.snapshot.checkpoint);
     }
 }
 
-std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::Impl::start_sending(
-    const FireOrder& order, const FireOutput& output) {
+template <class Header>
+std::shared_ptr<OutgoingTransfer> ServerLoop::start(Address to, MessageKind kind,
+                                                    const Header& header,
+                                                    std::shared_ptr<const float> values) {
+    check_invariant(values != nullptr, "what is released has been prepared");
+    const auto floats = static_cast<std::size_t>(shard_.range().floats());
+    const std::span<const float> all(values.get(), floats);
+    return comm_.start_transfer(to, Port::kServer, kind, header, all, ChunkOrder::kForward,
+                                std::move(values));
+}
+
+std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::start_sending(const FireOrder& order,
+                                                                         const FireOutput& output) {
     std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
     for (const ReleaseOrder& release : order.releases) {
-        transfers.push_back(start({links.map.rank_of_worker(release.worker), Port::kWorker},
+        transfers.push_back(start({comm_.map.rank_of_worker(release.worker), Port::kWorker},
                                   MessageKind::kParameters,
-                                  encode(ParametersHeader{.version = order.version,
-                                                          .server = server,
-                                                          .evaluation = release.evaluation,
-                                                          .incarnation = release.incarnation}),
-                                  output.find(shard.store().look_ahead_lag(release.lag))));
+                                  ParametersHeader{.version = order.version,
+                                                   .server = server_,
+                                                   .evaluation = release.evaluation,
+                                                   .incarnation = release.incarnation},
+                                  output.find(shard_.store().look_ahead_lag(release.lag))));
     }
     if (order.snapshot.gather != 0) {
         transfers.push_back(
             start({0, Port::kCoordinator}, MessageKind::kGathered,
-                  encode(GatheredHeader{
-                      .gather = order.snapshot.gather, .version = order.version, .part = server}),
+                  GatheredHeader{
+                      .gather = order.snapshot.gather, .version = order.version, .part = server_},
                   output.find(0)));
     }
     return transfers;
 }
 
-std::shared_ptr<OutgoingTransfer> ServerLoop::Impl::start(Address to, MessageKind kind,
-                                                          std::vector<std::byte> header,
-                                                          std::shared_ptr<const float> values) {
-    check_invariant(values != nullptr, "what is released has been prepared");
-    const auto floats = static_cast<std::size_t>(shard.range().floats());
-    const std::span<const std::byte> bytes = std::as_bytes(std::span(values.get(), floats));
-    return links.messenger.start_transfer(to, Port::kServer, static_cast<std::uint16_t>(kind),
-                                          std::move(header), bytes, ChunkOrder::kForward,
-                                          std::move(values));
-}
-
-void ServerLoop::Impl::save(const std::string& checkpoint) {
-    check_invariant(writer != nullptr, "this server can write checkpoints");
+void ServerLoop::save(const std::string& checkpoint) {
+    check_invariant(writer_.has_value(), "this server can write checkpoints");
     const SteadyClock clock;
     const auto start = clock.now();
-    ShardSnapshot snapshot = shard.capture();
-    writer->write(checkpoint, std::move(snapshot), (clock.now() - start).count());
+    ShardSnapshot snapshot = shard_.capture();
+    writer_->write(checkpoint, std::move(snapshot), (clock.now() - start).count());
 }
 
-void ServerLoop::Impl::receive_last_pushes() {
+void ServerLoop::receive_last_pushes() {
     complete_transfers(
-        links, Port::kServer, "last pushes", [this] { return shard.staging().coming_from(); },
+        comm_, Port::kServer, "last pushes", [this] { return shard_.staging().coming(); },
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kPush) {
-                shard.staging().forget(decode<PushHeader>(message.body).push);
+                shard_.staging().forget(decode<PushHeader>(message.body).push);
             }
         });
 }
 
-Farewell ServerLoop::Impl::final_report() const {
-    const TrafficCounters traffic = links.messenger.counters();
+Farewell ServerLoop::final_report() const {
+    const TrafficCounters traffic = comm_.messenger.counters();
     return {.cpu_s = process_cpu_seconds(),
             .peak_bytes = process_peak_bytes(),
-            .staging_bytes = shard.staging().bytes_most(),
-            .snapshot_bytes = shard.snapshot_bytes_most(),
+            .staging_bytes = shard_.staging().bytes_most(),
+            .snapshot_bytes = shard_.snapshot_bytes_most(),
             .bytes_sent = traffic.bytes_sent,
             .bytes_received = traffic.bytes_received,
             .comm_cpu_s = traffic.cpu_seconds};
-}
-
-ServerLoop::ServerLoop(Links links, JobParts& job, int server)
-    : ServerLoop(links, parts_of(job), server) {
-}
-
-ServerLoop::ServerLoop(Links links, const ServerParts& parts, int server)
-    : impl_(std::make_unique<Impl>(links, parts, server)) {
-}
-
-ServerLoop::~ServerLoop() = default;
-
-std::string ServerLoop::device() const {
-    return impl_->shard.store().device();
-}
-
-bool ServerLoop::begun() const noexcept {
-    return impl_->begun;
-}
-
-void ServerLoop::run() {
-    while (!impl_->stopped) {
-        impl_->handle(impl_->next());
-        impl_->advance();
-    }
-    impl_->receive_last_pushes();
-    impl_->writer.reset();
-    impl_->tell_coordinator(MessageKind::kFarewell, impl_->final_report());
 }
 
 }  // namespace cohort

@@ -1,11 +1,17 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "train/protocol/links.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/protocol/comm_context.hpp"
+#include "train/run/job_context.hpp"
+#include "train/server/server_checkpoints.hpp"
+#include "train/server/server_shard.hpp"
+#include "train/server/server_staging.hpp"
 
 namespace cohort {
 
@@ -23,17 +29,17 @@ struct ServerParts {
 /// the updates that the coordinator orders, in its order, and sends new parameters. Parameters are
 /// sent for releases of fire orders only: the first ones by a fire without pushes after kBegin.
 ///
-/// Orders are carried out as they came. Pushes that a worker sends are reported (kStaged) before an
-/// update of them is ordered; a node's sum (protocol_node.hpp) is ordered before it is received,
-/// and that order and those behind it wait for it (OrderLine). Sends are never waited for: what is
-/// sent lies in snapshots that do not change.
+/// Orders are carried out as they came. Pushes that a worker sends are reported (kPushReceived)
+/// before an update of them is ordered; a node's sum (protocol_node.hpp) is ordered before it is
+/// received, and that order and those behind it wait for it (OrderLine). Sends are never waited
+/// for: what is sent lies in snapshots that do not change.
 class ServerLoop {
 public:
     /// To be made before anybody can send to this rank's server port, and to live until run() has
     /// returned: transfers in flight write into its memory.
     /// @param server index. Errors: UsageError when there are too many servers, DeviceError.
-    ServerLoop(Links links, JobParts& job, int server);
-    ServerLoop(Links links, const ServerParts& parts, int server);
+    ServerLoop(CommContext comm, JobContext& job, int server);
+    ServerLoop(CommContext comm, const ServerParts& parts, int server);
     ServerLoop(const ServerLoop&) = delete;
     ServerLoop& operator=(const ServerLoop&) = delete;
     ~ServerLoop();
@@ -44,13 +50,44 @@ public:
     void run();
 
     /// What applies updates, for the start-up header.
-    [[nodiscard]] std::string device() const;
+    [[nodiscard]] std::string device() const { return shard_.store().device(); }
     /// kBegin has come: the run has begun for this server. From any thread.
-    [[nodiscard]] bool begun() const noexcept;
+    [[nodiscard]] bool begun() const noexcept { return begun_; }
 
 private:
-    struct Impl;
-    std::unique_ptr<Impl> impl_;
+    template <class Body>
+    void tell_coordinator(MessageKind kind, const Body& body) {
+        comm_.send({0, Port::kCoordinator}, Port::kServer, kind, body);
+    }
+
+    void handle(const Message& message);
+    void begin(const BeginOrder& order);
+    void pushed(PushId push);
+    [[nodiscard]] Message next();
+    void advance();
+    void carry_out(const OrderLine::Update& update);
+    void carry_out(const ReferenceOrder& order) { shard_.set_reference(order.push); }
+    void carry_out(const Empty& /*stop*/) { stopped_ = true; }
+    void fire(const FireOrder& order);
+    void save(const std::string& checkpoint);
+    [[nodiscard]] std::vector<std::shared_ptr<OutgoingTransfer>> start_sending(
+        const FireOrder& order, const FireOutput& output);
+    template <class Header>
+    [[nodiscard]] std::shared_ptr<OutgoingTransfer> start(Address to, MessageKind kind,
+                                                          const Header& header,
+                                                          std::shared_ptr<const float> values);
+    void receive_last_pushes();
+    [[nodiscard]] Farewell final_report() const;
+
+    CommContext comm_;
+    ServerParts parts_;
+    int server_;
+    ServerShard shard_;
+    OrderLine line_;                     ///< orders not carried out
+    std::optional<ShardWriter> writer_;  ///< with an Hdf5Thread
+    std::uint64_t waits_ = 0;
+    std::atomic<bool> begun_{false};
+    bool stopped_ = false;
 };
 
 }  // namespace cohort

@@ -93,18 +93,7 @@ void PushStaging::discard_sums(std::int64_t version) {
     }
 }
 
-std::vector<PushId> PushStaging::coming() const {
-    const std::lock_guard lock(mutex_);
-    std::vector<PushId> coming;
-    for (const auto& [push, entry] : pushes_) {
-        if (entry.data != nullptr && !entry.here) {
-            coming.push_back(push);
-        }
-    }
-    return coming;
-}
-
-std::vector<int> PushStaging::coming_from() const {
+std::vector<int> PushStaging::coming() const {
     const std::lock_guard lock(mutex_);
     std::vector<int> ranks;
     for (const auto& [push, entry] : pushes_) {
@@ -154,6 +143,73 @@ std::shared_ptr<const float> PushStaging::take(PushId push) {
     std::shared_ptr<const float> data = at->second.data;
     pushes_.erase(at);
     return data;
+}
+
+std::optional<OrderLine::Order> OrderLine::take(std::int64_t version) {
+    if (line_.empty()) {
+        return std::nullopt;
+    }
+    std::vector<PushId> wanted = lacking();
+    if (wanted.empty()) {
+        lacks_.reset();
+        Order order = std::move(line_.front());
+        line_.pop_front();
+        return order;
+    }
+    if (!lacks_) {
+        lacks_ = comm_.operations.begin(
+            "gradients of an update", static_cast<std::uint64_t>(version + 1),
+            [this, wanted = std::move(wanted)] { return ranks_of(not_here(wanted)); });
+    }
+    return std::nullopt;
+}
+
+/// Pushes that the first order in line needs and that have not been received.
+std::vector<PushId> OrderLine::lacking() const {
+    std::vector<PushId> wanted;
+    if (const auto* update = std::get_if<Update>(&line_.front())) {
+        for (const WeightedPush& one : update->order.pushes) {
+            wanted.push_back(one.push);
+        }
+    } else if (const auto* reference = std::get_if<ReferenceOrder>(&line_.front())) {
+        wanted.push_back(reference->push);
+    }
+    return not_here(std::move(wanted));
+}
+
+std::vector<PushId> OrderLine::not_here(std::vector<PushId> pushes) const {
+    std::erase_if(pushes, [this](const PushId& one) { return staging_.is_here(one); });
+    return pushes;
+}
+
+/// World ranks that they come from, without those that are lost.
+std::vector<int> OrderLine::ranks_of(const std::vector<PushId>& pushes) const {
+    const auto can_send = [this](int rank) {
+        return rank >= comm_.map.servers &&
+               (comm_.membership == nullptr || !comm_.membership->excluded(rank));
+    };
+    std::vector<int> ranks;
+    for (const PushId& push : pushes) {
+        const std::vector<int> from = is_node_sum(push)
+                                          ? comm_.map.on_node(node_of_sum(push))
+                                          : std::vector{comm_.map.rank_of_worker(push.worker)};
+        const auto rank = std::ranges::find_if(from, can_send);
+        if (rank != from.end()) {
+            ranks.push_back(*rank);
+        }
+    }
+    return ranks;
+}
+
+void OrderLine::discard(const PushId& push) {
+    for (Order& order : line_) {
+        if (auto* update = std::get_if<Update>(&order)) {
+            std::vector<WeightedPush>& pushes = update->order.pushes;
+            const auto gone = std::erase_if(
+                pushes, [&](const WeightedPush& one) { return same_push(one.push, push); });
+            update->void_of_pushes |= gone > 0 && pushes.empty();
+        }
+    }
 }
 
 }  // namespace cohort

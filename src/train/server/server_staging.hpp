@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "cohort/comm/messenger.hpp"
 #include "tensor/buffer_pool.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 
 namespace cohort {
@@ -34,10 +38,8 @@ public:
     [[nodiscard]] bool arrived(PushId push);
     /// Forgets a push, whether it is received, in flight or still to come.
     void discard(PushId push);
-    /// Pushes that have memory and are not completely received.
-    [[nodiscard]] std::vector<PushId> coming() const;
-    /// World ranks that announced them, one for each.
-    [[nodiscard]] std::vector<int> coming_from() const;
+    /// World ranks of the pushes that have memory and are not completely received, one for each.
+    [[nodiscard]] std::vector<int> coming() const;
     [[nodiscard]] bool is_here(const PushId& push) const;
     /// Forgets all sums of nodes for updates up to this version.
     void discard_sums(std::int64_t version);
@@ -70,6 +72,38 @@ private:
     std::size_t bytes_;
     mutable std::mutex mutex_;
     Pushes pushes_;
+};
+
+/// A server's orders, in the order in which they were received. One that lacks pushes waits, with
+/// those behind it, under a name that tells which ranks are missing.
+class OrderLine {
+public:
+    struct Update {
+        FireOrder order;
+        bool void_of_pushes = false;  ///< all of its pushes were discarded
+    };
+    using Order = std::variant<Update, ReferenceOrder, Empty>;  ///< Empty: kStop
+
+    OrderLine(const CommContext& comm, const PushStaging& staging)
+        : comm_(comm), staging_(staging) {}
+
+    void add(Order order) { line_.push_back(std::move(order)); }
+    /// The oldest order, unless it lacks pushes. @param version  of the shard
+    [[nodiscard]] std::optional<Order> take(std::int64_t version);
+    /// The oldest order lacks pushes.
+    [[nodiscard]] bool waits() const noexcept { return lacks_.has_value(); }
+    /// A push will not be received: an update that it is part of does without it.
+    void discard(const PushId& push);
+
+private:
+    [[nodiscard]] std::vector<PushId> lacking() const;
+    [[nodiscard]] std::vector<PushId> not_here(std::vector<PushId> pushes) const;
+    [[nodiscard]] std::vector<int> ranks_of(const std::vector<PushId>& pushes) const;
+
+    const CommContext& comm_;
+    const PushStaging& staging_;
+    std::deque<Order> line_;
+    std::optional<OperationBoard::Wait> lacks_;
 };
 
 }  // namespace cohort

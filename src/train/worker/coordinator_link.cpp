@@ -18,9 +18,9 @@ bool CoordinatorLink::stopping() {
 void CoordinatorLink::take_orders() {
     if (!stop_asked_ && environment_.stop_requested()) {
         stop_asked_ = true;
-        tell(MessageKind::kStopRequested, StopRequest{.rank = links_.messenger.rank()});
+        tell(MessageKind::kStopRequested, StopRequest{.rank = comm_.messenger.rank()});
     }
-    Mailbox& mailbox = links_.messenger.mailbox(Port::kWorker);
+    Mailbox& mailbox = comm_.messenger.mailbox(Port::kWorker);
     while (const auto message = mailbox.receive(Clock::Seconds(0))) {
         handle(*message);
     }
@@ -33,9 +33,9 @@ void CoordinatorLink::await(std::string_view name, std::uint64_t sequence,
     if (ready() || stopped_) {
         return;
     }
-    const auto wait = links_.operations.begin(name, sequence, std::move(missing), limit);
+    const auto wait = comm_.operations.begin(name, sequence, std::move(missing), limit);
     while (!ready() && !stopped_) {
-        if (const auto message = links_.messenger.mailbox(Port::kWorker).receive(look)) {
+        if (const auto message = comm_.messenger.mailbox(Port::kWorker).receive(look)) {
             handle(*message);
         }
         take_orders();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cohort/train/trainer.hpp"
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 
 namespace cohort {
@@ -22,8 +22,8 @@ public:
     /// How often a waiting worker looks whether its rank was asked to stop.
     static constexpr Clock::Seconds kLook{0.1};
 
-    CoordinatorLink(const Links& links, const TrainEnvironment& environment)
-        : links_(links), environment_(environment) {}
+    CoordinatorLink(const CommContext& comm, const TrainEnvironment& environment)
+        : comm_(comm), environment_(environment) {}
 
     [[nodiscard]] static Address address() noexcept { return {0, Port::kCoordinator}; }
     /// The coordinator's rank, for await.
@@ -33,8 +33,7 @@ public:
 
     template <class Kind, class T>
     void tell(Kind kind, const T& what) {
-        links_.messenger.send(address(), Port::kWorker, static_cast<std::uint16_t>(kind),
-                              encode(what));
+        comm_.send(address(), Port::kWorker, kind, what);
     }
 
     /// kBegin has been received. From any thread.
@@ -54,13 +53,13 @@ public:
                Missing missing, WaitLimit limit, Clock::Seconds look = kLook);
     /// A named wait for this rank's own long work, whose length depends on no peer.
     [[nodiscard]] OperationBoard::Wait working(std::string_view name, std::uint64_t sequence) {
-        return links_.operations.begin(name, sequence, {}, WaitLimit::kWarn);
+        return comm_.operations.begin(name, sequence, {}, WaitLimit::kWarn);
     }
 
 private:
     void handle(const Message& message);
 
-    Links links_;
+    CommContext comm_;
     const TrainEnvironment& environment_;
     OrderHandler handler_;
     std::atomic<bool> begun_{false};

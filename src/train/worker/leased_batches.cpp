@@ -5,10 +5,11 @@
 
 namespace cohort {
 
-LeasedBatches::LeasedBatches(const JobParts& job, const LoaderOptions& options, const Links& links,
-                             CoordinatorLink& coordinator, Injector& injector)
+LeasedBatches::LeasedBatches(const JobContext& job, const LoaderOptions& options,
+                             const CommContext& comm, CoordinatorLink& coordinator,
+                             Injector& injector)
     : job_(job),
-      links_(links),
+      comm_(comm),
       coordinator_(coordinator),
       injector_(injector),
       loader_(job.train_set, options),
@@ -24,7 +25,7 @@ void LeasedBatches::submit(const LeaseOrder& order) {
 }
 
 std::optional<LoadedBatch> LeasedBatches::next(const GiveUp& give_up) {
-    const auto wait = links_.operations.begin("batch", ++batches_);
+    const auto wait = comm_.operations.begin("batch", ++batches_);
     for (;;) {
         std::optional<LoadedBatch> batch = loader_.next([&] {
             coordinator_.take_orders();

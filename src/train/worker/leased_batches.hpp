@@ -9,7 +9,7 @@
 #include "cohort/data/loader.hpp"
 #include "cohort/data/order.hpp"
 #include "train/faults/injection.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/worker/coordinator_link.hpp"
 
 namespace cohort {
@@ -21,7 +21,7 @@ public:
     using GiveUp = std::function<bool()>;
 
     /// What is given outlives this. Errors: UsageError, DeviceError.
-    LeasedBatches(const JobParts& job, const LoaderOptions& options, const Links& links,
+    LeasedBatches(const JobContext& job, const LoaderOptions& options, const CommContext& comm,
                   CoordinatorLink& coordinator, Injector& injector);
 
     /// Lets the lease's batch be loaded.
@@ -45,8 +45,8 @@ private:
     bool begin(std::uint64_t lease);
     [[nodiscard]] std::uint64_t moment_of(const LeaseOrder& order) const;
 
-    const JobParts& job_;
-    const Links& links_;
+    const JobContext& job_;
+    const CommContext& comm_;
     CoordinatorLink& coordinator_;
     Injector& injector_;
     Loader loader_;

@@ -9,35 +9,17 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
+#include "session/gradient_statistics.hpp"
 #include "train/protocol/protocol_ring.hpp"
-#include "train/run/train_parts.hpp"
-#include "train/worker/ring/worker_ring_observer.hpp"
+#include "train/run/job_context.hpp"
+#include "train/worker/worker_observer.hpp"
 
 namespace cohort {
 namespace {
 
-/// Hands a step on to the observer that takes its gradient, and gives up when asked to.
-class Watched final : public StepObserver {
-public:
-    Watched(GradientObserver& inner, const std::function<bool()>& give_up)
-        : inner_(inner), give_up_(give_up) {}
-    void gradient_ready(std::int64_t begin, std::int64_t end) override {
-        inner_.gradient_ready(begin, end);
-    }
-    bool should_interrupt() override {
-        return inner_.should_interrupt() || (give_up_ && give_up_());
-    }
-
-private:
-    GradientObserver& inner_;
-    const std::function<bool()>& give_up_;
-};
-
-/// Piece `step` of `steps` of a batch; may be empty.
-BatchView piece_of(const LoadedBatch& batch, std::int32_t step, std::int32_t steps) {
+/// Samples [begin, end) of a batch.
+BatchView samples_of(const LoadedBatch& batch, std::int64_t begin, std::int64_t end) {
     const BatchView all = view_of(batch);
-    const std::int64_t begin = all.size * step / steps;
-    const std::int64_t end = all.size * (step + 1) / steps;
     const auto each = static_cast<std::int64_t>(batch.samples().size()) / all.size;
     return {.samples = all.samples + begin * each,
             .labels = all.labels + begin,
@@ -46,102 +28,102 @@ BatchView piece_of(const LoadedBatch& batch, std::int32_t step, std::int32_t ste
             .epoch = all.epoch};
 }
 
-}  // namespace
+/// Adds a part's gradient and statistics, with its share of the samples, to those of the others.
+class PartObserver final : public GradientObserver {
+public:
+    PartObserver(WorkerContext& context, std::span<float> sum, float share, bool first,
+                 std::function<bool()> give_up)
+        : GradientObserver(context.compute().step_context(), std::move(give_up), !first),
+          parameters_(context.replica().gradients().size()),
+          sum_(sum),
+          share_(share),
+          first_(first) {}
 
-struct LocalSteps::Impl {
-    enum class End : std::uint8_t { kDone, kNotFinite, kGivenUp };
+protected:
+    void put(std::int64_t begin, std::span<const float> gradient) override {
+        add(static_cast<std::size_t>(begin), gradient);
+    }
+    void put_statistics(std::span<const float> batch_state) override {
+        add(parameters_, batch_state);
+    }
+    void final_from(std::int64_t /*low*/) override {}
 
-    Impl(WorkerContext& with, std::int64_t floats)
-        : context(with),
-          replica(with.replica()),
-          start(replica.parameters().size()),
-          statistics(replica.state().size()),
-          average(static_cast<std::size_t>(floats)) {
-        check_invariant(start.size() + statistics.size() == average.size(),
-                        "a delta has parameters and batch statistics");
+private:
+    void add(std::size_t begin, std::span<const float> values) {
+        const std::span<float> to = sum_.subspan(begin, values.size());
+        if (first_) {
+            scale_into(to, values, share_);
+        } else {
+            add_scaled(to, values, share_);
+        }
     }
 
-    [[nodiscard]] End step(const BatchView& piece, double lr, const std::function<bool()>& give_up);
-    [[nodiscard]] End group_step(const BatchView& piece, double lr, AllReduce& group,
-                                 std::uint64_t round, const std::function<bool()>& give_up);
-    [[nodiscard]] RoundSummary compute(const BatchView& piece, GradientObserver& observer,
-                                       const std::function<bool()>& give_up);
-    [[nodiscard]] End average_of(const std::vector<RoundSummary>& summaries,
-                                 std::span<const float> sum);
-    void update(double lr);
-    void keep(std::span<const float> batch_state, std::int64_t samples);
-    void finish(std::span<float> delta);
-
-    WorkerContext& context;
-    Replica& replica;
-    std::unique_ptr<Optimizer> optimizer;  ///< null: nothing remembered
-    std::vector<float> start;
-    std::vector<double> statistics;  ///< sums over samples
-    std::uint64_t generation = 0;    ///< of the work before
-    std::vector<float> average;      ///< of a group's gradients and statistics
-    std::vector<float> summed;       ///< the sums, of an exchange in device memory
-    std::int64_t counted = 0;        ///< samples in `statistics`
-    Result run;                      ///< of the lease
+    std::size_t parameters_;
+    std::span<float> sum_;
+    float share_;
+    bool first_;
 };
 
+}  // namespace
+
 LocalSteps::LocalSteps(WorkerContext& context, std::int64_t floats)
-    : impl_(std::make_unique<Impl>(context, floats)) {
-}
-
-LocalSteps::~LocalSteps() = default;
-
-void LocalSteps::forget() {
-    impl_->optimizer.reset();
+    : context_(context),
+      replica_(context.replica()),
+      start_(replica_.parameters().size()),
+      statistics_(replica_.state().size()),
+      average_(static_cast<std::size_t>(floats)) {
+    check_invariant(start_.size() + statistics_.size() == average_.size(),
+                    "a delta has parameters and batch statistics");
 }
 
 std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, const WorkOrder& work,
                                                   AllReduce* group, std::uint64_t group_round,
                                                   std::span<float> delta,
                                                   const std::function<bool()>& give_up) {
-    Impl& my = *impl_;
-    check_invariant(delta.size() == my.average.size() && work.steps >= 1, "a delta has its size");
-    my.context.compute().copy(my.start, my.replica.parameters());
-    std::fill(my.statistics.begin(), my.statistics.end(), 0.0);
-    my.counted = 0;
-    my.run = {};
-    if (std::exchange(my.generation, work.generation) != work.generation) {
+    check_invariant(delta.size() == average_.size() && work.steps >= 1, "a delta has its size");
+    context_.compute().copy(start_, replica_.parameters());
+    std::fill(statistics_.begin(), statistics_.end(), 0.0);
+    counted_ = 0;
+    run_ = {};
+    if (std::exchange(generation_, work.generation) != work.generation) {
         forget();
     }
-    Impl::End end = Impl::End::kDone;
-    for (std::int32_t step = 0; step < work.steps && end == Impl::End::kDone; ++step) {
-        const BatchView piece = piece_of(batch, step, work.steps);
+    End end = End::kDone;
+    for (std::int32_t i = 0; i < work.steps && end == End::kDone; ++i) {
+        const BatchView piece =
+            samples_of(batch, batch.size() * i / work.steps, batch.size() * (i + 1) / work.steps);
         if (group != nullptr) {
-            end = my.group_step(piece, work.lr, *group,
-                                group_round + static_cast<std::uint64_t>(step), give_up);
+            end = group_step(piece, work.lr, *group, group_round + static_cast<std::uint64_t>(i),
+                             give_up);
         } else if (piece.size > 0) {
-            end = my.step(piece, work.lr, give_up);
+            end = step(piece, work.lr, give_up);
         }
     }
-    my.finish(delta);
-    if (end == Impl::End::kGivenUp) {
+    finish(delta);
+    if (end == End::kGivenUp) {
         forget();  // of steps that are not part of any update
         return std::nullopt;
     }
-    my.run.squares = sum_of_squares(delta.first(my.start.size()));
-    my.run.finite = end == Impl::End::kDone && std::isfinite(my.run.squares);
-    if (!my.run.finite) {
+    run_.squares = sum_of_squares(delta.first(start_.size()));
+    run_.finite = end == End::kDone && std::isfinite(run_.squares);
+    if (!run_.finite) {
         forget();  // its state is of no use either
     }
-    return my.run;
+    return run_;
 }
 
-LocalSteps::Impl::End LocalSteps::Impl::step(const BatchView& piece, double lr,
-                                             const std::function<bool()>& give_up) {
-    AloneObserver observer(context.compute().step_parts());
-    const RoundSummary summary = compute(piece, observer, give_up);
+LocalSteps::End LocalSteps::step(const BatchView& piece, double lr,
+                                 const std::function<bool()>& give_up) {
+    AloneObserver observer(context_.compute().step_context(), give_up);
+    const RoundSummary summary = compute(piece, observer);
     if (summary.samples == 0) {
         return End::kGivenUp;
     }
     if (!summary.finite) {
         return End::kNotFinite;
     }
-    std::vector<float> batch_state(statistics.size());
-    context.compute().copy(batch_state, replica.batch_state());
+    std::vector<float> batch_state(statistics_.size());
+    context_.compute().copy(batch_state, replica_.batch_state());
     keep(batch_state, piece.size);
     update(lr);
     return End::kDone;
@@ -150,64 +132,55 @@ LocalSteps::Impl::End LocalSteps::Impl::step(const BatchView& piece, double lr,
 /// Each member puts in its gradient times its samples; the sum is divided by all samples. Who gives
 /// up says so in its summary, which all members see in the same round: none waits for it in the
 /// next.
-LocalSteps::Impl::End LocalSteps::Impl::group_step(const BatchView& piece, double lr,
-                                                   AllReduce& group, std::uint64_t round,
-                                                   const std::function<bool()>& give_up) {
+LocalSteps::End LocalSteps::group_step(const BatchView& piece, double lr, AllReduce& group,
+                                       std::uint64_t round, const std::function<bool()>& give_up) {
     const std::span<float> buffer = group.begin(round);
-    check_invariant(buffer.size() == average.size(), "a group sums what a delta holds");
+    check_invariant(buffer.size() == average_.size(), "a group sums what a delta holds");
     RoundSummary summary;
     if (piece.size > 0) {
-        const std::vector<AddedPush> nobody_else;
-        RingObserver observer(context.compute().step_parts(), group, buffer,
-                              static_cast<float>(piece.size), nobody_else);
-        summary = compute(piece, observer, give_up);
+        RingObserver observer(context_.compute().step_context(), group, buffer,
+                              static_cast<float>(piece.size), {}, give_up);
+        summary = compute(piece, observer);
     } else {
-        context.compute().fill_zero(group, buffer);
+        context_.compute().fill_zero(group, buffer);
     }
     group.finish(pack_summary(summary));
     const auto summaries = unpack_summaries<RoundSummary>(group.wait());
     std::span<const float> sum = buffer;
     if (summaries && group.on_device()) {
-        summed.resize(buffer.size());
-        context.compute().copy(summed, buffer);
-        sum = summed;
+        summed_.resize(buffer.size());
+        context_.compute().copy(summed_, buffer);
+        sum = summed_;
     }
     const End end = summaries ? average_of(*summaries, sum) : End::kGivenUp;
     if (end == End::kDone && std::any_of(summaries->begin(), summaries->end(),
                                          [](const RoundSummary& one) { return one.samples > 0; })) {
-        context.compute().copy(replica.gradients(), std::span(average).first(start.size()));
+        context_.compute().copy(replica_.gradients(), std::span(average_).first(start_.size()));
         update(lr);
     }
     return end;
 }
 
 /// Forward and backward. A summary without samples that is not finite says: given up.
-RoundSummary LocalSteps::Impl::compute(const BatchView& piece, GradientObserver& observer,
-                                       const std::function<bool()>& give_up) {
-    const Clock::Seconds before = context.clock().now();
-    Watched watched(observer, give_up);
-    const std::optional<BatchResult> result = context.compute().train_step(piece, watched);
+RoundSummary LocalSteps::compute(const BatchView& piece, GradientObserver& observer) {
+    const Clock::Seconds before = context_.clock().now();
+    const std::optional<BatchResult> result = context_.compute().train_step(piece, observer);
     RoundSummary summary;
     summary.finite = false;
     if (result) {
         observer.finish();
-        summary.samples = piece.size;
-        summary.loss_sum = result->loss_sum;
-        summary.correct = result->correct;
-        summary.finite =
-            std::isfinite(result->loss_sum) && std::isfinite(observer.sum_of_squares());
-        summary.gradient_norm = std::sqrt(observer.sum_of_squares());
-        run.result.loss_sum += result->loss_sum;
-        run.result.correct += result->correct;
-        run.result.samples += piece.size;
+        note_result(summary, *result, observer.sum_of_squares());
+        run_.result.loss_sum += result->loss_sum;
+        run_.result.correct += result->correct;
+        run_.result.samples += piece.size;
     }
-    summary.compute_s = context.compute().own_seconds((context.clock().now() - before).count());
-    run.compute_s += summary.compute_s;
+    summary.compute_s = context_.compute().own_seconds((context_.clock().now() - before).count());
+    run_.compute_s += summary.compute_s;
     return summary;
 }
 
-LocalSteps::Impl::End LocalSteps::Impl::average_of(const std::vector<RoundSummary>& summaries,
-                                                   std::span<const float> sum) {
+LocalSteps::End LocalSteps::average_of(const std::vector<RoundSummary>& summaries,
+                                       std::span<const float> sum) {
     End end = End::kDone;
     std::int64_t samples = 0;
     for (const RoundSummary& summary : summaries) {
@@ -220,41 +193,72 @@ LocalSteps::Impl::End LocalSteps::Impl::average_of(const std::vector<RoundSummar
         }
     }
     if (end == End::kDone && samples > 0) {
-        scale_into(average, sum, static_cast<float>(1 / static_cast<double>(samples)));
-        keep(std::span(average).subspan(start.size()), samples);
+        scale_into(average_, sum, static_cast<float>(1 / static_cast<double>(samples)));
+        keep(std::span(average_).subspan(start_.size()), samples);
     }
     return end;
 }
 
-void LocalSteps::Impl::update(double lr) {
-    const Clock::Seconds before = context.clock().now();
-    if (!optimizer) {
-        optimizer = make_optimizer(context.job().optimizer, replica.graph().parameters(), 0,
-                                   replica.graph().parameters().total(), replica.device(),
-                                   replica.stream());
+void LocalSteps::update(double lr) {
+    const Clock::Seconds before = context_.clock().now();
+    if (!optimizer_) {
+        optimizer_ = make_optimizer(context_.job().optimizer, replica_.graph().parameters(), 0,
+                                    replica_.graph().parameters().total(), replica_.device(),
+                                    replica_.stream());
     }
-    optimizer->update(replica.parameters(), replica.gradients(), 1, lr);
-    run.compute_s += (context.clock().now() - before).count();
+    optimizer_->update(replica_.parameters(), replica_.gradients(), 1, lr);
+    run_.compute_s += (context_.clock().now() - before).count();
 }
 
-void LocalSteps::Impl::keep(std::span<const float> batch_state, std::int64_t samples) {
-    for (std::size_t i = 0; i < statistics.size(); ++i) {
-        statistics[i] += static_cast<double>(samples) * static_cast<double>(batch_state[i]);
+void LocalSteps::keep(std::span<const float> batch_state, std::int64_t samples) {
+    for (std::size_t i = 0; i < statistics_.size(); ++i) {
+        statistics_[i] += static_cast<double>(samples) * static_cast<double>(batch_state[i]);
     }
-    counted += samples;
+    counted_ += samples;
 }
 
 /// The change so far into `delta`; the replica is as it was.
-void LocalSteps::Impl::finish(std::span<float> delta) {
-    const std::span<float> change = delta.first(start.size());
-    context.compute().copy(change, replica.parameters());
-    for (std::size_t i = 0; i < start.size(); ++i) {
-        change[i] -= start[i];
+void LocalSteps::finish(std::span<float> delta) {
+    const std::span<float> change = delta.first(start_.size());
+    context_.compute().copy(change, replica_.parameters());
+    for (std::size_t i = 0; i < start_.size(); ++i) {
+        change[i] -= start_[i];
     }
-    const double weight = counted > 0 ? 1 / static_cast<double>(counted) : 0;
-    std::transform(statistics.begin(), statistics.end(), delta.subspan(start.size()).begin(),
+    const double weight = counted_ > 0 ? 1 / static_cast<double>(counted_) : 0;
+    std::transform(statistics_.begin(), statistics_.end(), delta.subspan(start_.size()).begin(),
                    [weight](double sum) { return static_cast<float>(weight * sum); });
-    context.compute().copy(replica.parameters(), start);
+    context_.compute().copy(replica_.parameters(), start_);
+}
+
+std::optional<SplitStep> train_split_batch(WorkerContext& context, const LoadedBatch& loaded,
+                                           std::span<float> gradient,
+                                           const std::function<bool()>& give_up) {
+    const std::size_t parameters = context.replica().gradients().size();
+    check_invariant(gradient.size() == parameters + context.replica().state().size(),
+                    "a gradient comes with its batch statistics");
+    const std::int64_t size = loaded.size();
+    const std::int64_t first = GradientStatistics::first_half(size);
+    SplitStep step;
+    for (std::size_t half = 0; half < step.squares.size(); ++half) {
+        const BatchView part =
+            half == 0 ? samples_of(loaded, 0, first) : samples_of(loaded, first, size);
+        const float share = static_cast<float>(part.size) / static_cast<float>(size);
+        PartObserver observer(context, gradient, share, half == 0, give_up);
+        const auto result = context.compute().train_step(part, observer);
+        if (!result) {
+            return std::nullopt;
+        }
+        observer.finish();
+        const std::optional<double> device_s = context.compute().device_seconds();
+        step.device_s =
+            step.device_s && device_s ? std::optional(*step.device_s + *device_s) : std::nullopt;
+        step.result.samples += result->samples;
+        step.result.loss_sum += result->loss_sum;
+        step.result.correct += result->correct;
+        step.squares.at(half) = observer.sum_of_squares();
+    }
+    step.mean_squares = sum_of_squares(gradient.first(parameters));
+    return step;
 }
 
 }  // namespace cohort

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "comm/allreduce/all_reduce.hpp"
+#include "train/protocol/protocol_ring.hpp"
 #include "train/worker/worker_context.hpp"
+#include "train/worker/worker_observer.hpp"
 
 namespace cohort {
 
@@ -16,7 +20,6 @@ class LocalSteps {
 public:
     /// @param floats of a delta: parameters, then batch statistics
     LocalSteps(WorkerContext& context, std::int64_t floats);
-    ~LocalSteps();
 
     struct Result {
         BatchResult result;    ///< over all steps
@@ -39,11 +42,47 @@ public:
                                             std::span<float> delta,
                                             const std::function<bool()>& give_up);
     /// Forgets the local optimizer's state: the worker's parameters come from elsewhere now.
-    void forget();
+    void forget() { optimizer_.reset(); }
 
 private:
-    struct Impl;
-    std::unique_ptr<Impl> impl_;
+    enum class End : std::uint8_t { kDone, kNotFinite, kGivenUp };
+
+    [[nodiscard]] End step(const BatchView& piece, double lr, const std::function<bool()>& give_up);
+    [[nodiscard]] End group_step(const BatchView& piece, double lr, AllReduce& group,
+                                 std::uint64_t round, const std::function<bool()>& give_up);
+    [[nodiscard]] RoundSummary compute(const BatchView& piece, GradientObserver& observer);
+    [[nodiscard]] End average_of(const std::vector<RoundSummary>& summaries,
+                                 std::span<const float> sum);
+    void update(double lr);
+    void keep(std::span<const float> batch_state, std::int64_t samples);
+    void finish(std::span<float> delta);
+
+    WorkerContext& context_;
+    Replica& replica_;
+    std::unique_ptr<Optimizer> optimizer_;  ///< null: nothing remembered
+    std::vector<float> start_;
+    std::vector<double> statistics_;  ///< sums over samples
+    std::uint64_t generation_ = 0;    ///< of the work before
+    std::vector<float> average_;      ///< of a group's gradients and statistics
+    std::vector<float> summed_;       ///< the sums, of an exchange in device memory
+    std::int64_t counted_ = 0;        ///< samples in `statistics_`
+    Result run_;                      ///< of the lease
 };
+
+/// A mini-batch as two mini-batches of one version: its gradient, as without, and what the halves'
+/// norms say of the gradient's noise (GradientStatistics).
+struct SplitStep {
+    BatchResult result;  ///< over both
+    std::array<double, 2> squares{};
+    double mean_squares = 0;             ///< of the mean over all samples
+    std::optional<double> device_s = 0;  ///< WorkerCompute::device_seconds of both
+};
+
+/// @param gradient  becomes the mean gradient, then the batch statistics: [parameters, state]
+/// @param give_up  asked between layers; nothing when it said true
+[[nodiscard]] std::optional<SplitStep> train_split_batch(WorkerContext& context,
+                                                         const LoadedBatch& batch,
+                                                         std::span<float> gradient,
+                                                         const std::function<bool()>& give_up);
 
 }  // namespace cohort

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "train/faults/inject.hpp"
+#include "train/faults/injection.hpp"
 
 namespace cohort {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "train/run/train_parts.hpp"
-#include "train/worker/servers/announced_ranges.hpp"
+#include "train/run/job_context.hpp"
+#include "train/worker/worker_observer.hpp"
 
 namespace cohort {
 namespace {
@@ -20,19 +20,19 @@ std::shared_ptr<const Clock> busy_clock(const Device& device, const TrainOptions
 
 }  // namespace
 
-WorkerCompute::WorkerCompute(const JobParts& job, const Links& links,
+WorkerCompute::WorkerCompute(const JobContext& job, const CommContext& comm,
                              const TrainEnvironment& environment, int worker,
                              CoordinatorLink& coordinator)
     : job_(job),
-      links_(links),
+      comm_(comm),
       coordinator_(coordinator),
       device_(make_device(
-          device_of_this_rank(job.options.device, links.map, links.map.rank_of_worker(worker)),
+          device_of_this_rank(job.options.device, comm.map, comm.map.rank_of_worker(worker)),
           job.options.threads > 0 ? job.options.threads : environment.cores)),
       replica_(job.graph, *device_,
                replica_options(*device_, job.options.precision, job.options.deterministic,
                                environment.tuning_file)),
-      injector_(parse_injections(job.options.inject), links.map.rank_of_worker(worker),
+      injector_(parse_injections(job.options.inject), comm.map.rank_of_worker(worker),
                 job.options.seed, environment.clock,
                 busy_clock(*device_, job.options, environment.clock)) {
     if (device_->kind() != DeviceKind::kCpu) {
@@ -73,7 +73,7 @@ std::optional<BatchResult> WorkerCompute::train_step(const BatchView& batch,
         // Sums and pushes of all workers proceed as they would, with what happens to be in the
         // gradient, so nobody waits for this worker; its lease is taken back as void.
         coordinator_.tell(MessageKind::kStopRequested,
-                          StopRequest{.rank = links_.messenger.rank(), .failure = error.what()});
+                          StopRequest{.rank = comm_.messenger.rank(), .failure = error.what()});
         announced.announce_rest(replica_.graph().parameters().total());
         return BatchResult{.loss_sum = std::numeric_limits<double>::quiet_NaN(),
                            .samples = batch.size};
@@ -82,9 +82,9 @@ std::optional<BatchResult> WorkerCompute::train_step(const BatchView& batch,
 
 /// The coordinator's rank cannot, nor can the last worker.
 bool WorkerCompute::may_leave() const {
-    return links_.membership != nullptr &&
-           links_.messenger.rank() != CoordinatorLink::address().rank &&
-           job_.options.max_lost != 0 && links_.map.workers() > 1;
+    return comm_.membership != nullptr &&
+           comm_.messenger.rank() != CoordinatorLink::address().rank &&
+           job_.options.max_lost != 0 && comm_.map.workers() > 1;
 }
 
 std::optional<double> WorkerCompute::device_seconds() const {

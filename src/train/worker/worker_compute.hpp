@@ -5,7 +5,7 @@
 #include <span>
 
 #include "comm/allreduce/all_reduce.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/worker/coordinator_link.hpp"
 #include "train/worker/servers/worker_device.hpp"
 #include "train/worker/sleep_compute.hpp"
@@ -17,8 +17,8 @@ namespace cohort {
 class WorkerCompute {
 public:
     /// What is given outlives this. Errors: UsageError, DeviceError, ShapeError.
-    WorkerCompute(const JobParts& job, const Links& links, const TrainEnvironment& environment,
-                  int worker, CoordinatorLink& coordinator);
+    WorkerCompute(const JobContext& job, const CommContext& comm,
+                  const TrainEnvironment& environment, int worker, CoordinatorLink& coordinator);
 
     [[nodiscard]] Device& device() noexcept { return *device_; }
     [[nodiscard]] const Device& device() const noexcept { return *device_; }
@@ -27,7 +27,7 @@ public:
     /// Of a replica that does not lie in host memory.
     [[nodiscard]] WorkerDevice& worker_device() { return worker_device_.value(); }
     /// What training steps are observed with.
-    [[nodiscard]] StepParts step_parts() noexcept {
+    [[nodiscard]] StepContext step_context() noexcept {
         return {replica_, injector_, worker_device_ ? &*worker_device_ : nullptr};
     }
     /// The scope of an exchange whose buffer may lie where the replica does.
@@ -55,8 +55,8 @@ public:
 private:
     [[nodiscard]] bool may_leave() const;
 
-    const JobParts& job_;
-    const Links& links_;
+    const JobContext& job_;
+    const CommContext& comm_;
     CoordinatorLink& coordinator_;
     std::unique_ptr<Device> device_;
     Replica replica_;

@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "core/system/process_usage.hpp"
-#include "train/coordinator/evaluation.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/coordinator/evaluation/evaluation.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {
 
-LoaderOptions loader_options(const JobParts& job, const AugmentOptions& augment,
+LoaderOptions loader_options(const JobContext& job, const AugmentOptions& augment,
                              const OrderOptions& order, Device& device) {
     LoaderOptions loader;
     loader.augment = augment;
@@ -21,15 +21,15 @@ LoaderOptions loader_options(const JobParts& job, const AugmentOptions& augment,
 
 }  // namespace
 
-WorkerContext::WorkerContext(Links links, JobParts& job, const TrainEnvironment& environment,
+WorkerContext::WorkerContext(CommContext comm, JobContext& job, const TrainEnvironment& environment,
                              int worker)
-    : links_(links),
+    : comm_(comm),
       job_(job),
       environment_(environment),
       worker_(worker),
-      coordinator_(links_, environment),
-      compute_(job, links_, environment, worker, coordinator_),
-      batches_(job, loader_options(job, job.augment, job.order, compute_.device()), links_,
+      coordinator_(comm_, environment),
+      compute_(job, comm_, environment, worker, coordinator_),
+      batches_(job, loader_options(job, job.augment, job.order, compute_.device()), comm_,
                coordinator_, compute_.injector()),
       test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, compute_.device())) {
 }
@@ -81,7 +81,7 @@ void WorkerContext::evaluate(const EvaluationOrder& order) {
 }
 
 void WorkerContext::send_final_report() {
-    const TrafficCounters traffic = links_.messenger.counters();
+    const TrafficCounters traffic = comm_.messenger.counters();
     coordinator_.tell(MessageKind::kFarewell, Farewell{.cpu_s = process_cpu_seconds(),
                                                        .peak_bytes = process_peak_bytes(),
                                                        .arena_bytes = replica().arena_bytes(),

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <memory>
 
-#include "train/run/job_parts.hpp"
+#include "comm/allreduce/all_reduce.hpp"
+#include "train/run/job_context.hpp"
 #include "train/worker/coordinator_link.hpp"
 #include "train/worker/iteration_meter.hpp"
 #include "train/worker/leased_batches.hpp"
@@ -17,18 +20,21 @@ public:
     static constexpr Clock::Seconds kProgressEvery{1};
 
     /// Errors: UsageError, DeviceError, ShapeError.
-    WorkerContext(Links links, JobParts& job, const TrainEnvironment& environment, int worker);
+    WorkerContext(CommContext comm, JobContext& job, const TrainEnvironment& environment,
+                  int worker);
     WorkerContext(const WorkerContext&) = delete;
     WorkerContext& operator=(const WorkerContext&) = delete;
     ~WorkerContext() = default;
 
-    [[nodiscard]] const Links& links() const noexcept { return links_; }
-    [[nodiscard]] JobParts& job() noexcept { return job_; }
+    [[nodiscard]] const CommContext& comm() const noexcept { return comm_; }
+    [[nodiscard]] JobContext& job() noexcept { return job_; }
     [[nodiscard]] const Clock& clock() const noexcept { return *environment_.clock; }
     [[nodiscard]] int worker() const noexcept { return worker_; }
     [[nodiscard]] IterationMeter& meter() noexcept { return meter_; }
     [[nodiscard]] CoordinatorLink& coordinator() noexcept { return coordinator_; }
+    [[nodiscard]] const CoordinatorLink& coordinator() const noexcept { return coordinator_; }
     [[nodiscard]] WorkerCompute& compute() noexcept { return compute_; }
+    [[nodiscard]] const WorkerCompute& compute() const noexcept { return compute_; }
     [[nodiscard]] Replica& replica() noexcept { return compute_.replica(); }
     [[nodiscard]] LeasedBatches& batches() noexcept { return batches_; }
 
@@ -46,8 +52,8 @@ public:
     void send_final_report();
 
 private:
-    Links links_;
-    JobParts& job_;
+    CommContext comm_;
+    JobContext& job_;
     const TrainEnvironment& environment_;
     int worker_;
     CoordinatorLink coordinator_;
@@ -57,6 +63,16 @@ private:
     IterationMeter meter_;
     std::uint32_t incarnation_ = 0;
 };
+
+/// What a mini-batch came to, in a report on it. @param squares  of the gradient
+template <class Report>
+void note_result(Report& report, const BatchResult& result, double squares) {
+    report.samples = result.samples;
+    report.loss_sum = result.loss_sum;
+    report.correct = result.correct;
+    report.finite = std::isfinite(result.loss_sum) && std::isfinite(squares);
+    report.gradient_norm = std::sqrt(squares);
+}
 
 /// One way of exchanging gradients, from a worker's side.
 class WorkerExecutor {
@@ -72,5 +88,15 @@ public:
     /// Of the parameters in use.
     [[nodiscard]] virtual std::int64_t version() const noexcept = 0;
 };
+
+/// A worker of parameter servers. `context` outlives it.
+/// @param rounds makes the exchanges of groups; may be empty when there are none
+[[nodiscard]] std::unique_ptr<WorkerExecutor> make_servers_executor(WorkerContext& context,
+                                                                    AllReduceFactory rounds);
+
+/// A member of a ring. `context` outlives it. @param rounds may be empty when the ring has one
+/// member: its gradient is the sum, nothing is exchanged or copied.
+[[nodiscard]] std::unique_ptr<WorkerExecutor> make_ring_executor(WorkerContext& context,
+                                                                 AllReduceFactory rounds);
 
 }  // namespace cohort

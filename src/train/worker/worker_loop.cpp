@@ -5,37 +5,21 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "train/worker/ring/worker_ring.hpp"
-#include "train/worker/servers/worker_servers.hpp"
-#include "train/worker/worker_context.hpp"
 
 namespace cohort {
 
-WorkerLoop::WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
-                       AllReduceFactory rounds)
-    : context_(std::make_unique<WorkerContext>(links, job, environment, worker)) {
-    if (links.map.servers > 0) {
-        executor_ = make_servers_executor(*context_, std::move(rounds));
-    } else {
-        executor_ = make_ring_executor(*context_, std::move(rounds));
-    }
-    context_->set_orders([this](const Message& message) { executor_->order(message); });
-}
-
-WorkerLoop::~WorkerLoop() = default;
-
-bool WorkerLoop::begun() const noexcept {
-    return context_->coordinator().begun();
-}
-
-const Device& WorkerLoop::device() const noexcept {
-    return context_->compute().device();
+WorkerLoop::WorkerLoop(CommContext comm, JobContext& job, const TrainEnvironment& environment,
+                       int worker, AllReduceFactory rounds)
+    : context_(comm, job, environment, worker),
+      executor_(comm.map.servers > 0 ? make_servers_executor(context_, std::move(rounds))
+                                     : make_ring_executor(context_, std::move(rounds))) {
+    context_.set_orders([this](const Message& message) { executor_->order(message); });
 }
 
 void WorkerLoop::run() {
     const auto said = [this](const Error& error) {
         return fmt::format("{} (worker {}, parameters of version {})", error.what(),
-                           context_->worker(), executor_->version());
+                           context_.worker(), executor_->version());
     };
     try {
         executor_->run();
@@ -44,7 +28,7 @@ void WorkerLoop::run() {
     } catch (const Error& error) {
         throw Error(error.exit_code(), said(error));
     }
-    context_->send_final_report();
+    context_.send_final_report();
 }
 
 }  // namespace cohort

@@ -4,13 +4,9 @@
 
 #include "cohort/train/trainer.hpp"
 #include "comm/allreduce/all_reduce.hpp"
-#include "train/protocol/links.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/worker/worker_context.hpp"
 
 namespace cohort {
-
-class WorkerContext;
-class WorkerExecutor;
 
 /// A worker's whole life, as protocol.hpp numbers it: parameters from servers, a gradient back; or
 /// rounds of a ring. To be made before anybody can send to this rank's worker port, run on the
@@ -23,27 +19,27 @@ class WorkerExecutor;
 /// received, those before a kStop too.
 class WorkerLoop {
 public:
-    /// Makes device, replica and loaders. @param links, job, environment outlive the loop
+    /// Makes device, replica and loaders. @param comm, job, environment outlive the loop
     /// @param worker index  @param rounds makes the exchanges of rings and groups; may be empty
     /// where there are none
     /// Errors: UsageError, DeviceError, ShapeError.
-    WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
+    WorkerLoop(CommContext comm, JobContext& job, const TrainEnvironment& environment, int worker,
                AllReduceFactory rounds = {});
     WorkerLoop(const WorkerLoop&) = delete;
     WorkerLoop& operator=(const WorkerLoop&) = delete;
-    ~WorkerLoop();
+    ~WorkerLoop() = default;
 
     /// Works until kStop, then sends its final report. Errors: whatever input, device and files
     /// throw, with what was being done; PeerError for orders that make no sense.
     void run();
 
     /// kBegin has come: the run has begun for this worker. From any thread.
-    [[nodiscard]] bool begun() const noexcept;
+    [[nodiscard]] bool begun() const noexcept { return context_.coordinator().begun(); }
     /// For the start-up header.
-    [[nodiscard]] const Device& device() const noexcept;
+    [[nodiscard]] const Device& device() const noexcept { return context_.compute().device(); }
 
 private:
-    std::unique_ptr<WorkerContext> context_;
+    WorkerContext context_;
     std::unique_ptr<WorkerExecutor> executor_;
 };
 

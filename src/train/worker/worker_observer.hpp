@@ -1,11 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/model/replica.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/worker/servers/worker_device.hpp"
 
 namespace cohort {
@@ -25,7 +31,7 @@ public:
     /// @param give_up  asked between groups of layers; true gives the step up. None: never
     /// @param goes_on  the mini-batch has begun with another step
     /// @param pieces   means nothing when the replica lies in host memory
-    explicit GradientObserver(const StepParts& parts, std::function<bool()> give_up = {},
+    explicit GradientObserver(const StepContext& parts, std::function<bool()> give_up = {},
                               bool goes_on = false, Pieces pieces = Pieces::kHost);
 
     void gradient_ready(std::int64_t begin, std::int64_t end) final;
@@ -61,7 +67,7 @@ private:
     void take(std::int64_t begin, std::int64_t end, std::span<const float> gradients);
     void take_copies(bool all);
 
-    StepParts parts_;
+    StepContext parts_;
     std::function<bool()> give_up_;
     Place place_;
     bool begun_ = false;                ///< a range was announced
@@ -72,6 +78,84 @@ private:
     std::int64_t low_;                           ///< all from here on has been put
     std::map<std::int64_t, std::int64_t> late_;  ///< put below low_: end -> begin
     double squares_ = 0;
+};
+
+/// Passes on what it is told, and knows what was not announced.
+class AnnouncedRanges final : public StepObserver {
+public:
+    explicit AnnouncedRanges(StepObserver& inner) : inner_(inner) {}
+    void gradient_ready(std::int64_t begin, std::int64_t end) override {
+        ranges_.emplace_back(begin, end);
+        inner_.gradient_ready(begin, end);
+    }
+    bool should_interrupt() override { return inner_.should_interrupt(); }
+    /// Announces what is left of `total` floats.
+    void announce_rest(std::int64_t total) {
+        constexpr std::int64_t kAlign = FlatLayout::kAlignment;
+        std::sort(ranges_.rbegin(), ranges_.rend());
+        for (const auto& [begin, end] : ranges_) {
+            const std::int64_t after = (end + kAlign - 1) / kAlign * kAlign;
+            if (after < total) {
+                inner_.gradient_ready(after, total);
+            }
+            total = begin;
+        }
+        if (total > 0) {
+            inner_.gradient_ready(0, total);
+        }
+    }
+
+private:
+    StepObserver& inner_;
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges_;
+};
+
+/// A gradient with its batch statistics that a member adds to its own in a round.
+struct AddedPush {
+    std::shared_ptr<const float> values;  ///< as long as the round's buffer
+    float weight = 0;
+};
+
+/// A training step whose gradient, times this member's weight, goes into a ring's buffer: the
+/// parameters' floats, behind them the batch statistics. Gradients of riders are added to it piece
+/// by piece, in their order. Where the buffer is the device's memory all of that is done there.
+class RingObserver final : public GradientObserver {
+public:
+    RingObserver(const StepContext& parts, AllReduce& exchange, std::span<float> buffer,
+                 float weight, std::span<const AddedPush> added = {},
+                 std::function<bool()> give_up = {})
+        : GradientObserver(parts, std::move(give_up), false,
+                           exchange.on_device() ? Pieces::kDevice : Pieces::kHost),
+          exchange_(exchange),
+          buffer_(buffer),
+          weight_(weight),
+          added_(added) {}
+
+protected:
+    void put(std::int64_t begin, std::span<const float> gradient) override;
+    void put_statistics(std::span<const float> batch_state) override;
+    void final_from(std::int64_t low) override;
+
+private:
+    void fill(std::size_t begin, std::span<const float> values);
+
+    AllReduce& exchange_;
+    std::span<float> buffer_;
+    float weight_;
+    std::span<const AddedPush> added_;
+    std::int64_t announced_ = -1;  ///< final from here on, as the exchange knows; -1: nothing yet
+};
+
+/// A training step of a ring of one: the gradient stays where it is.
+class AloneObserver final : public GradientObserver {
+public:
+    explicit AloneObserver(const StepContext& parts, std::function<bool()> give_up = {})
+        : GradientObserver(parts, std::move(give_up), false, Pieces::kDevice) {}
+
+protected:
+    void put(std::int64_t /*begin*/, std::span<const float> /*gradient*/) override {}
+    void put_statistics(std::span<const float> /*batch_state*/) override {}
+    void final_from(std::int64_t /*low*/) override {}
 };
 
 }  // namespace cohort

@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "optim/range_optimizer.hpp"
+#include "cohort/optim/optimizer.hpp"
 #include "support/optim/optimizer_run.hpp"
 
 // Ways to run the update rules against the CPU's loops.
@@ -27,11 +25,10 @@ inline std::vector<RuleCase> rule_cases() {
             {OptimizerKind::kAdamW, false, true}};
 }
 
-/// An optimizer of [begin, end) by `updates` and one by the loops do the same updates; parameters
-/// and state stay equal.
+/// An optimizer of [begin, end) on a device whose memory is the host's and one on the CPU do the
+/// same updates; parameters and state stay equal.
 inline void expect_the_bits_of_the_loops(const RuleCase& rule, const FlatLayout& layout,
-                                         std::int64_t begin, std::int64_t end,
-                                         std::unique_ptr<Updates> updates) {
+                                         std::int64_t begin, std::int64_t end, Device& on) {
     const std::int64_t size = end - begin;
     const OptimizerOptions options{.kind = rule.kind,
                                    .nesterov = rule.nesterov,
@@ -40,9 +37,8 @@ inline void expect_the_bits_of_the_loops(const RuleCase& rule, const FlatLayout&
     const auto device = make_cpu_device(1);
     const auto stream = device->create_stream();
     const auto loops = make_optimizer(options, layout, begin, end, *device, *stream);
-    const auto other = rule.kind == OptimizerKind::kSgd
-                           ? make_sgd(options, size, *device, *stream, std::move(updates))
-                           : make_adamw(options, size, *device, *stream, std::move(updates));
+    const auto other_stream = on.create_stream();
+    const auto other = make_optimizer(options, layout, begin, end, on, *other_stream);
     std::vector<float> theta = random_floats(size, 1);  // padding too: nobody touches it
     std::vector<float> same = theta;
     std::uint64_t key = 2;

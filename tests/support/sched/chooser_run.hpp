@@ -203,8 +203,8 @@ private:
         telemetry.workers.resize(workers_.size());
         for (std::size_t i = 0; i < workers_.size(); ++i) {
             const int index = static_cast<int>(i);
-            telemetry.workers[i].own_seconds =
-                history_.size(index) > 0 ? history_.scaled_own_s(history_.record(index, 0)) : 0;
+            telemetry.workers[i].own_s =
+                history_.size(index) > 0 ? history_.record(index, 0).own_s(history_.batch()) : 0;
             telemetry.workers[i].live = engine_.live(static_cast<int>(i));
             telemetry.workers[i].pushes = static_cast<std::int64_t>(workers_[i].pushes);
         }

@@ -105,8 +105,8 @@ void RandomRun::ask_policy() {
     telemetry_.updates = version_;
     for (std::size_t i = 0; i < states_.size(); ++i) {
         telemetry_.workers[i].live = states_[i].live;
-        telemetry_.workers[i].own_seconds = states_[i].accepted > 0 ? states_[i].seconds : 0;
-        telemetry_.workers[i].last_seconds = telemetry_.workers[i].own_seconds;
+        telemetry_.workers[i].own_s = states_[i].accepted > 0 ? states_[i].seconds : 0;
+        telemetry_.workers[i].last_own_s = telemetry_.workers[i].own_s;
         telemetry_.workers[i].pushes = states_[i].accepted;
     }
     Decision decision = policy_->decide(telemetry_);

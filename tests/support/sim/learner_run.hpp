@@ -11,7 +11,7 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "sim/learner/learner.hpp"
-#include "sim/learner/learner_samples.hpp"
+#include "sim/learner/learner_pool.hpp"
 #include "sim/learner/learner_store.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/data/tiny_dataset.hpp"

@@ -15,13 +15,10 @@ namespace cohort {
 class FakeTrainControl final : public TrainControl {
 public:
     explicit FakeTrainControl(const std::string& folder)
-        : metrics_file(folder + "/metrics.jsonl", 0) {}
+        : TrainControl(run_options, virtual_clock, 1000, 100),
+          metrics_file(folder + "/metrics.jsonl", 0) {}
 
-    const TrainOptions& options() const override { return run_options; }
     const TrainProgress& progress() const override { return run_progress; }
-    const Clock& clock() const override { return virtual_clock; }
-    std::int64_t budget_samples() const override { return 1000; }
-    std::int64_t epoch_samples() const override { return 100; }
     MetricsFile& metrics() override { return metrics_file; }
     ClusterReport cluster() const override { return cluster_report; }
     void request_stop(StopReason reason) override { stop = stop.value_or(reason); }

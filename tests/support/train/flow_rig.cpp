@@ -80,11 +80,11 @@ bool FlowRig::deliver_up(int worker, int index) {
     Server& server = servers[static_cast<std::size_t>(index)];
     if (server.discarded.erase(push) == 0) {
         server.staged.insert(push);
-        const Staged staged{.push = push,
-                            .server = index,
-                            .reference_dot = server.reference ? 1.0 : 0.0,
-                            .reference_squares = server.reference ? 1.0 : 0.0};
-        tell(index, Port::kServer, MessageKind::kStaged, encode(staged));
+        const PushReceived staged{.push = push,
+                                  .server = index,
+                                  .reference_dot = server.reference ? 1.0 : 0.0,
+                                  .reference_squares = server.reference ? 1.0 : 0.0};
+        tell(index, Port::kServer, MessageKind::kPushReceived, encode(staged));
     }
     return true;
 }
@@ -197,22 +197,23 @@ void FlowRig::push(int worker, bool given_up, bool finite) {
     for (auto& way : w.up) {
         way.push_back({done.id});
     }
-    const Ticket ticket{.push = done.id,
-                        .lease = done.order.lease,
-                        .version = done.version,
-                        .samples = done.order.count,
-                        .loss_sum = 1,
-                        .correct = 1,
-                        .finite = finite,
-                        .gradient_norm = 1,
-                        .times = {.input_s = 1, .compute_s = 2, .exchange_s = 4},
-                        .work = done.order.work.work,
-                        .given_up = given_up,
-                        .validation = done.order.validation,
-                        .halves = done.order.halves,
-                        .first_squares = 9.0 / 5,
-                        .second_squares = 1};
-    tell(network.map().rank_of_worker(worker), Port::kWorker, MessageKind::kTicket, encode(ticket));
+    const PushReport ticket{.push = done.id,
+                            .lease = done.order.lease,
+                            .version = done.version,
+                            .samples = done.order.count,
+                            .loss_sum = 1,
+                            .correct = 1,
+                            .finite = finite,
+                            .gradient_norm = 1,
+                            .times = {.input_s = 1, .compute_s = 2, .exchange_s = 4},
+                            .work = done.order.work.work,
+                            .given_up = given_up,
+                            .validation = done.order.validation,
+                            .halves = done.order.halves,
+                            .first_squares = 9.0 / 5,
+                            .second_squares = 1};
+    tell(network.map().rank_of_worker(worker), Port::kWorker, MessageKind::kPushReport,
+         encode(ticket));
 }
 
 bool FlowRig::work(int worker, bool finite) {

@@ -20,7 +20,7 @@
 #include "support/train/local_network.hpp"
 #include "support/train/test_run.hpp"
 #include "train/coordinator/update_driver.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/worker/servers/start_permit.hpp"
 
 namespace cohort::test {
@@ -35,7 +35,7 @@ public:
           network(server_ranks + worker_ranks, server_ranks),
           run(job, worker_ranks, samples, plan, Architecture::kServers, measure_gradients),
           flow(make_servers_driver(
-              Links{network.messenger(0), network.operations(0), network.map()}, job, run)) {
+              CommContext{network.messenger(0), network.operations(0), network.map()}, job, run)) {
         for (int server = 0; server < server_ranks; ++server) {
             servers.emplace_back();
             servers.back().down.resize(static_cast<std::size_t>(worker_ranks));
@@ -174,7 +174,7 @@ private:
     TempFolder folder_;
 
 public:
-    JobParts job;
+    JobContext job;
     LocalNetwork network;
     TestRun run;
     std::unique_ptr<UpdateDriver> flow;

@@ -19,9 +19,8 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/train/options.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/snapshot.hpp"
-#include "train/run/train_parts.hpp"
 
 namespace cohort {
 namespace {
@@ -109,7 +108,7 @@ private:
         return true;
     }
 
-    JobParts parts_;
+    JobContext parts_;
     std::unique_ptr<Device> device_;
     Replica replica_;
     std::unique_ptr<Optimizer> optimizer_;

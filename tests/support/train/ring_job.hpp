@@ -169,8 +169,8 @@ public:
     TestRun books;
     std::unique_ptr<UpdateDriver> flow;
     std::set<int> lost;
-    int begin_parts = 0;                      ///< of the evaluation to begin with
-    std::map<std::uint64_t, Ticket> tickets;  ///< of riders, by lease
+    int begin_parts = 0;                          ///< of the evaluation to begin with
+    std::map<std::uint64_t, PushReport> tickets;  ///< of riders, by lease
     std::function<void(const Message&)> on_message;
     std::function<bool(const Message&)> holds;     ///< keeps a message back, see release()
     std::vector<Message> held;                     ///< kept back
@@ -185,8 +185,8 @@ private:
             held.push_back(message);
             return;
         }
-        if (message.kind == static_cast<std::uint16_t>(MessageKind::kTicket)) {
-            const auto ticket = decode<Ticket>(message.body);
+        if (message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport)) {
+            const auto ticket = decode<PushReport>(message.body);
             tickets[ticket.lease] = ticket;
         }
         if (on_message) {

@@ -115,7 +115,7 @@ private:
                    optimizer->momentum(), rider.lag, theta);
         held[rider.push.worker] = {static_cast<std::int64_t>(versions.size()) - 1, values};
     }
-    [[nodiscard]] const std::vector<float>& held_by(const Ticket& ticket) const {
+    [[nodiscard]] const std::vector<float>& held_by(const PushReport& ticket) const {
         const auto found = held.find(ticket.push.worker);
         return found != held.end() && found->second.first == ticket.version
                    ? found->second.second

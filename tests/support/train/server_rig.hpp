@@ -71,8 +71,8 @@ protected:
         }
         for (int server = 0; server < servers; ++server) {
             loops_.push_back(std::make_unique<ServerLoop>(
-                Links{network_->messenger(server), network_->operations(server), network_->map(),
-                      &network_->membership()},
+                CommContext{network_->messenger(server), network_->operations(server),
+                            network_->map(), &network_->membership()},
                 ServerParts{.graph = graph_, .seed = 7, .threads = 1, .hdf5 = &hdf5_}, server));
         }
         for (const auto& loop : loops_) {
@@ -186,8 +186,8 @@ protected:
     void receive_staged(const std::set<PushId>& pushes) {
         for (std::size_t missing = pushes.size() * ranges_.size(); missing > 0;) {
             const Message message =
-                receive(coordinator(), Port::kCoordinator, MessageKind::kStaged);
-            missing -= pushes.count(decode<Staged>(message.body).push);
+                receive(coordinator(), Port::kCoordinator, MessageKind::kPushReceived);
+            missing -= pushes.count(decode<PushReceived>(message.body).push);
         }
     }
 

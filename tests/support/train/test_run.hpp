@@ -20,7 +20,7 @@ struct AppliedUpdate : UpdateOrder {
 class TestRun final : public UpdateObserver, private SessionObserver {
 public:
     /// @param samples  budget @param measure_gradients  see SessionOptions
-    TestRun(const JobParts& job, int workers, std::int64_t samples, SyncPlan plan,
+    TestRun(const JobContext& job, int workers, std::int64_t samples, SyncPlan plan,
             Architecture architecture, bool measure_gradients = false)
         : session_({.workers = workers,
                     .batch = job.options.batch,

@@ -21,8 +21,7 @@
 #include "support/train/local_network.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/shards.hpp"
-#include "train/run/job_parts.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/worker/worker_loop.hpp"
 
 namespace cohort::test {
@@ -156,10 +155,10 @@ public:
     void start(const AllReduceFactory& rounds = {}) {
         const int worker = static_cast<int>(threads_.size());
         const int rank = network.map().rank_of_worker(worker);
-        const Links links{network.messenger(rank), network.operations(rank), network.map()};
+        const CommContext comm{network.messenger(rank), network.operations(rank), network.map()};
         threads_.emplace_back();
         auto* mine = &threads_.back();
-        mine->loop = std::make_unique<WorkerLoop>(links, job, environment, worker, rounds);
+        mine->loop = std::make_unique<WorkerLoop>(comm, job, environment, worker, rounds);
         mine->thread = std::thread([mine] {
             try {
                 mine->loop->run();
@@ -266,7 +265,7 @@ private:
     TempFolder folder_;
 
 public:
-    JobParts job;
+    JobContext job;
     TrainEnvironment environment;
     LocalNetwork network;
     std::optional<Servers> servers;  ///< when there are some

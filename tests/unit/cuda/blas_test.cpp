@@ -168,22 +168,21 @@ TEST_F(Libraries, PartsOfAProductAreNeverRoundedToShortTypes) {
 
 TEST_F(Libraries, TakeTheDescriptionOfAnLstm) {
     const RnnTable& table = rnn_table();
-    const RnnDescriptor<cudnnDropoutDescriptor_t> dropout(table.dropout_create,
-                                                          table.dropout_destroy);
+    const auto dropout = rnn_descriptor(table.dropout_create, table.dropout_destroy);
     for (const Precision precision :
          {Precision::kF32, Precision::kTf32, Precision::kBf16, Precision::kF16}) {
         const LstmShape shape{
             .positions = 7, .features = 5, .hidden = 9, .type = activation_type(precision)};
-        const RnnDescriptor<cudnnRNNDescriptor_t> network(table.create, table.destroy);
+        const auto network = rnn_descriptor(table.create, table.destroy);
         set_lstm_network(network.get(), shape, precision, dropout.get());
-        const RnnDescriptor<cudnnRNNDataDescriptor_t> data(table.data_create, table.data_destroy);
+        const auto data = rnn_descriptor(table.data_create, table.data_destroy);
         set_lstm_data(data.get(), shape, 3, shape.features);
     }
 }
 
 TEST_F(PackedElements, CountATensorWithoutGaps) {
     const RnnTable& table = rnn_table();
-    const RnnDescriptor<cudnnTensorDescriptor_t> tensor(table.tensor_create, table.tensor_destroy);
+    const auto tensor = rnn_descriptor(table.tensor_create, table.tensor_destroy);
     const std::array<int, 3> extents = {1, 9, 5};
     const std::array<int, 3> packed = {45, 5, 1};
     const std::array<int, 3> apart = {54, 6, 1};

@@ -11,7 +11,7 @@
 #include "gpu_on_cpu/machine.hpp"
 #include "support/core/message_of.hpp"
 #include "tensor/cuda/gpu_code.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {

@@ -67,35 +67,32 @@ TEST(ConvKernels, ReluWithoutBias) {
 }
 
 TEST(WeightCopies, OneLaunchMakesAllCopiesAndGradientsComeBack) {
-    const std::vector<WeightOrder> orders{
-        {.outer = 16, .channels = 3, .inner = 9, .padded = 8, .channels_last = true},
-        {.outer = 70, .channels = 40, .inner = 1, .padded = 40, .channels_last = false},
-        {.outer = 5, .channels = 7, .inner = 25, .padded = 7, .channels_last = true}};
-    const std::vector<ElementType> types{ElementType::kBf16, ElementType::kF16, ElementType::kF32};
+    const std::vector<WeightForm> forms{{16, 3, 9, 8, true, ElementType::kBf16},
+                                        {70, 40, 1, 40, false, ElementType::kF16},
+                                        {5, 7, 25, 7, true, ElementType::kF32}};
     std::vector<Tensor> parameters;
     std::vector<Tensor> copies;
     std::vector<WeightCopy> table;
     std::int64_t blocks = 0;
-    for (std::size_t i = 0; i < orders.size(); ++i) {
-        const WeightOrder& order = orders[i];
-        parameters.emplace_back(ElementType::kF32, order.outer * order.channels * order.inner,
-                                noise);
-        copies.emplace_back(types[i], copy_elements(order), [](std::int64_t) { return 77.0; });
-        table.push_back({parameters[i].floats(), copies[i].data(), order, types[i], blocks});
-        blocks += blocks_of_copy(order);
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+        const WeightForm& form = forms[i];
+        parameters.emplace_back(ElementType::kF32, form.outer * form.channels * form.inner, noise);
+        copies.emplace_back(forms[i].type, form.elements(), [](std::int64_t) { return 77.0; });
+        table.push_back({parameters[i].floats(), copies[i].data(), form, blocks});
+        blocks += blocks_of_copy(form);
     }
     refresh_copies(nullptr, table.data(), static_cast<int>(table.size()), blocks);
-    for (std::size_t i = 0; i < orders.size(); ++i) {
-        for (std::int64_t e = 0; e < copy_elements(orders[i]); ++e) {
-            const std::int64_t source = weight_source(orders[i], e);
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+        for (std::int64_t e = 0; e < forms[i].elements(); ++e) {
+            const std::int64_t source = weight_source(forms[i], e);
             const double expected = source < 0 ? 0.0 : parameters[i][source];
-            ASSERT_NEAR(copies[i][e], expected, rounding(types[i]));
+            ASSERT_NEAR(copies[i][e], expected, rounding(forms[i].type));
         }
-        const std::int64_t elements = orders[i].outer * orders[i].channels * orders[i].inner;
+        const std::int64_t elements = forms[i].outer * forms[i].channels * forms[i].inner;
         Tensor back(ElementType::kF32, elements);
-        store_weight_gradient(nullptr, orders[i], types[i], copies[i].data(), back.floats());
+        store_weight_gradient(nullptr, forms[i], copies[i].data(), back.floats());
         for (std::int64_t e = 0; e < elements; ++e) {
-            ASSERT_NEAR(back[e], parameters[i][e], rounding(types[i]));
+            ASSERT_NEAR(back[e], parameters[i][e], rounding(forms[i].type));
         }
     }
 }

@@ -7,16 +7,14 @@
 #include <cmath>
 #include <vector>
 
-#include "layers/cuda/kernels/activation_kernels.hpp"
-#include "layers/cuda/kernels/concat_kernels.hpp"
 #include "layers/cuda/kernels/dropout_kernels.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
-#include "layers/cuda/kernels/elements.cuh"
-#include "layers/cuda/kernels/flatten_kernels.hpp"
 #include "layers/cuda/kernels/linear_kernels.hpp"
 #include "layers/cuda/kernels/loss_kernels.hpp"
-#include "layers/cuda/kernels/lstm_kernels.hpp"
+#include "layers/cuda/kernels/matrix_kernels.hpp"
+#include "layers/cuda/kernels/weight_copies.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
+#include "tensor/cuda/elements.cuh"
 
 namespace cohort::cuda {
 namespace {
@@ -81,7 +79,8 @@ TYPED_TEST(DenseKernels, ElementwiseWithAndWithoutARestAndAlignment) {
                              b.data() + skipped, n, true);
             relu_mask_elements(nullptr, this->kType, masked.data() + skipped, sum.data() + skipped,
                                b.data() + skipped, n);
-            add_elements(nullptr, this->kType, total.data() + skipped, b.data() + skipped, n);
+            add_two_elements(nullptr, this->kType, total.data() + skipped, total.data() + skipped,
+                             b.data() + skipped, n, false);
             for (std::int64_t i = skipped; i < count; ++i) {
                 ASSERT_EQ(sum[i], rounded<T>(std::max(a[i] + b[i], 0.0F))) << i;
                 ASSERT_EQ(masked[i], sum[i] > 0 ? b[i] : 0.0F) << i;

@@ -9,35 +9,34 @@
 #include "layers/cuda/rules/activation_rules.hpp"
 #include "layers/cuda/rules/channel_math.hpp"
 #include "layers/cuda/rules/layouts.hpp"
-#include "layers/cuda/rules/pool_math.hpp"
 
 namespace cohort::cuda {
 namespace {
 
-std::vector<WeightOrder> orders() {
-    return {{.outer = 1, .channels = 1, .inner = 1, .padded = 1, .channels_last = true},
-            {.outer = 5, .channels = 3, .inner = 9, .padded = 8, .channels_last = true},
-            {.outer = 4, .channels = 6, .inner = 1, .padded = 6, .channels_last = true},
-            {.outer = 3, .channels = 1, .inner = 25, .padded = 4, .channels_last = true},
-            {.outer = 7, .channels = 2, .inner = 3, .padded = 2, .channels_last = false}};
+std::vector<WeightForm> forms() {
+    return {{.outer = 1, .channels = 1, .inner = 1, .padded_channels = 1, .channels_last = true},
+            {.outer = 5, .channels = 3, .inner = 9, .padded_channels = 8, .channels_last = true},
+            {.outer = 4, .channels = 6, .inner = 1, .padded_channels = 6, .channels_last = true},
+            {.outer = 3, .channels = 1, .inner = 25, .padded_channels = 4, .channels_last = true},
+            {.outer = 7, .channels = 2, .inner = 3, .padded_channels = 2, .channels_last = false}};
 }
 
-TEST(WeightOrder, EveryElementGoesToItsPlaceAndBack) {
-    for (const WeightOrder& order : orders()) {
-        std::vector<std::int64_t> copy(static_cast<std::size_t>(copy_elements(order)), -1);
-        for (std::int64_t o = 0; o < order.outer; ++o) {
-            for (std::int64_t c = 0; c < order.channels; ++c) {
-                for (std::int64_t i = 0; i < order.inner; ++i) {
-                    const std::int64_t flat = (o * order.channels + c) * order.inner + i;
+TEST(WeightForm, EveryElementGoesToItsPlaceAndBack) {
+    for (const WeightForm& form : forms()) {
+        std::vector<std::int64_t> copy(static_cast<std::size_t>(form.elements()), -1);
+        for (std::int64_t o = 0; o < form.outer; ++o) {
+            for (std::int64_t c = 0; c < form.channels; ++c) {
+                for (std::int64_t i = 0; i < form.inner; ++i) {
+                    const std::int64_t flat = (o * form.channels + c) * form.inner + i;
                     const std::int64_t place =
-                        order.channels_last ? (o * order.inner + i) * order.padded + c : flat;
-                    EXPECT_EQ(weight_place(order, flat), place);
+                        form.channels_last ? (o * form.inner + i) * form.padded_channels + c : flat;
+                    EXPECT_EQ(weight_place(form, flat), place);
                     copy.at(static_cast<std::size_t>(place)) = flat;
                 }
             }
         }
         for (std::size_t place = 0; place < copy.size(); ++place) {
-            EXPECT_EQ(weight_source(order, static_cast<std::int64_t>(place)), copy[place]);
+            EXPECT_EQ(weight_source(form, static_cast<std::int64_t>(place)), copy[place]);
         }
     }
 }

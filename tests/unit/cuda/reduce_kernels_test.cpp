@@ -1,4 +1,4 @@
-// Sums over warps and blocks of threads (layers/cuda/kernels/reduce.cuh), run on the CPU thread by
+// Sums over warps and blocks of threads (tensor/cuda/reduce.cuh), run on the CPU thread by
 // thread: blocks in turn from the first thread to the last and the other way round.
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "support/gpu/cuda_on_cpu.hpp"
 
 // After it: on the CPU its functions are those of the names above.
-#include "layers/cuda/kernels/reduce.cuh"
+#include "tensor/cuda/reduce.cuh"
 
 namespace cohort::cuda {
 namespace {

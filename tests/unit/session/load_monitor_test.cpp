@@ -57,11 +57,11 @@ TEST(LoadMonitor, APredictorThatComesLateLearnsWhatWasRecorded) {
     desk.timed(record(0, 2));
     int made = 0;
     desk.predict_with(std::make_unique<Last>(&made));
-    EXPECT_EQ(desk.view().forecast.next(0), 2);
+    EXPECT_EQ(desk.view().forecast.mean(0, 1), 2);
     EXPECT_THAT(desk.view().forecast.own_s[1], IsEmpty());
     EXPECT_EQ(made, 1) << "nothing has come since";
     desk.timed(record(1, 3));
-    EXPECT_EQ(desk.view().forecast.next(1), 3);
+    EXPECT_EQ(desk.view().forecast.mean(1, 1), 3);
     EXPECT_EQ(made, 2);
     EXPECT_THAT(desk.scores(), SizeIs(kHorizons.size()));
 }
@@ -74,14 +74,14 @@ TEST(LoadMonitor, AWorkerThatIsLostIsForgottenEverywhere) {
         desk.timed(record(1, 5));
     }
     ASSERT_THAT(desk.straggler_news().take(), SizeIs(1));
-    EXPECT_EQ(desk.view().forecast.next(1), 5);
+    EXPECT_EQ(desk.view().forecast.mean(1, 1), 5);
     desk.lost(1);
     const auto news = desk.straggler_news().take();
     ASSERT_THAT(news, SizeIs(1));
     EXPECT_EQ(news[0].kind, StragglerNews::Kind::kLeft);
     EXPECT_EQ(desk.view().history->size(1), 0U);
-    EXPECT_EQ(desk.view().forecast.next(1), 0);
-    EXPECT_EQ(desk.view().forecast.next(0), 1);
+    EXPECT_EQ(desk.view().forecast.mean(1, 1), 0);
+    EXPECT_EQ(desk.view().forecast.mean(0, 1), 1);
 }
 
 TEST(LoadMonitor, WhatWasNotMeasuredStaysAsItWas) {

@@ -1,5 +1,4 @@
 // Decisions of choosers: what is recorded when they are made, and what came of them.
-#include "session/decision_log.hpp"
 
 #include <gmock/gmock.h>
 
@@ -56,13 +55,12 @@ TEST(DecisionLog, TheNextDecisionTellsWhatCameOfOne) {
 }
 
 Telemetry at(std::int64_t round, double slowest) {
-    Telemetry telemetry{
-        .seconds = 0.1 * static_cast<double>(round),
-        .samples_applied = 32 * round,
-        .budget_samples = 1'000'000,
-        .updates = round,
-        .workers = std::vector<WorkerTelemetry>(4, {.own_seconds = 0.1, .pushes = round})};
-    telemetry.workers.back().own_seconds = slowest;
+    Telemetry telemetry{.seconds = 0.1 * static_cast<double>(round),
+                        .samples_applied = 32 * round,
+                        .budget_samples = 1'000'000,
+                        .updates = round,
+                        .workers = std::vector<WorkerReport>(4, {.pushes = round, .own_s = 0.1})};
+    telemetry.workers.back().own_s = slowest;
     return telemetry;
 }
 

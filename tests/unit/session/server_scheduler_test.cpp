@@ -92,7 +92,7 @@ public:
         scheduler.worker_lost(worker, {});
     }
     /// Leases of a worker that it has not pushed.
-    [[nodiscard]] std::size_t unpushed(int worker) const {
+    [[nodiscard]] std::size_t unpushed(int worker) {
         return session.leases().open().unpushed(worker);
     }
 

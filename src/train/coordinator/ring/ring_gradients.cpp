@@ -63,7 +63,7 @@ bool RingGradients::halve(std::int64_t samples) {
     return session.gradients().halve(session.engine().plan(), samples, session.gradient_policy());
 }
 
-void RingGradients::add_halves(const Ticket& ticket) {
+void RingGradients::add_halves(const PushReport& ticket) {
     if (ticket.halves) {
         context_.session().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
                                   ticket.gradient_norm);

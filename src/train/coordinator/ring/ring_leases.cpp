@@ -21,7 +21,7 @@ bool contains(const auto& list, const auto& one) {
 RingLeases::RingLeases(RingContext& context, RingGradients& gradients)
     : context_(context),
       gradients_(gradients),
-      unused_(static_cast<std::size_t>(context.links.map.workers())),
+      unused_(static_cast<std::size_t>(context.comm.map.workers())),
       sizes_(unused_.size(), context.parts.options.batch) {
 }
 

@@ -18,7 +18,7 @@ RingLosses::RingLosses(RingContext& context, RingLeases& leases, RingRoles& role
       riders_(riders),
       requests_(requests),
       results_(results),
-      departures_(static_cast<std::size_t>(context.links.map.workers())) {
+      departures_(static_cast<std::size_t>(context.comm.map.workers())) {
 }
 
 void RingLosses::lost(int worker) {
@@ -192,7 +192,7 @@ std::vector<int> RingLosses::awaited() const {
                         [worker](const Recovered& answer) { return answer.worker == worker; });
         if (!answered || std::find(bringing.begin(), bringing.end(), roles_.at(worker).order) !=
                              bringing.end()) {
-            ranks.push_back(context_.links.map.rank_of_worker(worker));
+            ranks.push_back(context_.comm.map.rank_of_worker(worker));
         }
     }
     return ranks;

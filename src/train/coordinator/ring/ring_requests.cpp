@@ -63,7 +63,7 @@ RingRequests::Asked RingRequests::describe(RoundOrder& order, const UpdateExtras
 void RingRequests::note_evaluators() {
     evaluators_.clear();
     for (const int worker : context_.ring.roster.members()) {
-        evaluators_.push_back(context_.links.map.rank_of_worker(worker));
+        evaluators_.push_back(context_.comm.map.rank_of_worker(worker));
     }
 }
 
@@ -71,7 +71,7 @@ void RingRequests::round_over(std::uint64_t round, bool counts) {
     const Asked asked = by_round_.extract(round).mapped();
     if (counts) {
         note(asked);
-        context_.books.taken(asked.extras, asked.parts);
+        context_.observer.taken(asked.extras, asked.parts);
     }
 }
 
@@ -105,9 +105,9 @@ void RingRequests::gathered(const GatheredHeader& snapshot) {
 /// Nobody will say that the checkpoint is written. A snapshot of the parameters at the end another
 /// member sends; one that was to be evaluated is past.
 void RingRequests::lost(int worker) {
-    const Address here{context_.links.messenger.rank(), Port::kCoordinator};
+    const Address here{context_.comm.messenger.rank(), Port::kCoordinator};
     if (!checkpoint_.empty() && writer_ == worker) {
-        send_order(context_.links, here, MessageKind::kSaved,
+        send_order(context_.comm, here, MessageKind::kSaved,
                    SavedPart{.checkpoint = std::exchange(checkpoint_, {}),
                              .part = 0,
                              .error = "the worker that wrote it is lost"});
@@ -117,7 +117,7 @@ void RingRequests::lost(int worker) {
     }
     const UpdateExtras again = std::exchange(snapshot_, {});
     if (again.evaluation != 0) {
-        send_order(context_.links, here, MessageKind::kEvaluated,
+        send_order(context_.comm, here, MessageKind::kEvaluated,
                    EvaluatedPart{.id = again.evaluation});
         return;
     }

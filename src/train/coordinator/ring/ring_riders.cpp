@@ -12,7 +12,7 @@ namespace cohort {
 
 /// A ticket is counted once: the lease of another incarnation has come back already, that of a push
 /// that was given up comes back now.
-void RingRiders::take_ticket(const Ticket& ticket) {
+void RingRiders::take_ticket(const PushReport& ticket) {
     const int worker = ticket.push.worker;
     if (context_.session().stopping() || !context_.ring.roster.seat(worker).live ||
         ticket.push.incarnation != context_.engine().incarnation(worker)) {
@@ -27,8 +27,8 @@ void RingRiders::take_ticket(const Ticket& ticket) {
                          .hint = "the same program on all ranks"});
     }
     const double bytes = push_bytes(context_.parts);
-    context_.books.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
-    context_.books.timed(record_of(ticket, {.bytes = bytes}, bytes));
+    context_.observer.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
+    context_.observer.timed(record_of(ticket, {.bytes = bytes}, bytes));
     if (context_.ring.riders.settled(ticket.push)) {
         leases_.give_back(worker, ticket.lease, ReturnReason::kLost);
     } else if (!non_finite_reason(ticket.loss_sum, ticket.finite).empty()) {
@@ -46,7 +46,7 @@ void RingRiders::take_ticket(const Ticket& ticket) {
     }
 }
 
-void RingRiders::take_staged(const Staged& staged) {
+void RingRiders::take_staged(const PushReceived& staged) {
     const RingRoster& roster = context_.ring.roster;
     const int rider = staged.push.worker;
     if (!roster.seat(staged.server).live) {
@@ -62,7 +62,7 @@ void RingRiders::take_staged(const Staged& staged) {
 }
 
 /// A gradient that is not finite: its rider goes on with new parameters.
-void RingRiders::refuse(const Ticket& ticket) {
+void RingRiders::refuse(const PushReport& ticket) {
     const int worker = ticket.push.worker;
     drop(ticket.push);
     leases_.give_back(worker, ticket.lease, ReturnReason::kNonFinite);
@@ -70,7 +70,7 @@ void RingRiders::refuse(const Ticket& ticket) {
     RiderProgress& progress = context_.ring.riders.progress(worker);
     progress.begun = std::max(progress.begun, ticket.push.sequence);
     context_.session().dropped();
-    context_.books.drop(
+    context_.observer.drop(
         {.loss_sum = ticket.loss_sum, .correct = ticket.correct, .samples = ticket.samples},
         fmt::format("worker {}: {}", worker, non_finite_reason(ticket.loss_sum, ticket.finite)));
 }

@@ -15,8 +15,8 @@ public:
     RingRiders(RingContext& context, RingLeases& leases, RingGradients& gradients, RingRoles& roles)
         : context_(context), leases_(leases), gradients_(gradients), roles_(roles) {}
 
-    void take_ticket(const Ticket& ticket);
-    void take_staged(const Staged& staged);
+    void take_ticket(const PushReport& ticket);
+    void take_staged(const PushReceived& staged);
     /// A worker has taken its newest role.
     void role_taken(const RoleTaken& taken);
     /// The round's parents have sent its riders new parameters.
@@ -34,7 +34,7 @@ public:
     [[nodiscard]] bool is_stranded(const PushId& push) const;
 
 private:
-    void refuse(const Ticket& ticket);
+    void refuse(const PushReport& ticket);
     void forget(int worker);
     void drop(const PushId& push);
     void drop_begun(int rider);

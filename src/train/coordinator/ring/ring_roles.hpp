@@ -23,7 +23,7 @@ struct WorkerRole {
 class RingRoles {
 public:
     explicit RingRoles(RingContext& context)
-        : context_(context), workers_(static_cast<std::size_t>(context.links.map.workers())) {}
+        : context_(context), workers_(static_cast<std::size_t>(context.comm.map.workers())) {}
 
     /// @return the order's number
     std::uint64_t give(int worker, RoleOrder order);

@@ -18,9 +18,10 @@ std::vector<int> nodes_of(const RankMap& map) {
 
 }  // namespace
 
-RingUpdateDriver::RingUpdateDriver(Links links, const JobParts& parts, UpdateObserver& books)
-    : ring_(*this, nodes_of(links.map)),
-      context_{.links = links, .parts = parts, .books = books, .ring = ring_},
+RingUpdateDriver::RingUpdateDriver(CommContext comm, const JobContext& parts,
+                                   UpdateObserver& observer)
+    : ring_(*this, nodes_of(comm.map)),
+      context_{.comm = comm, .parts = parts, .observer = observer, .ring = ring_},
       gradients_(context_),
       leases_(context_, gradients_),
       roles_(context_),
@@ -46,8 +47,10 @@ int RingUpdateDriver::begin(const BeginOrder& order, const UpdateExtras& extras)
 bool RingUpdateDriver::handle(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
         case MessageKind::kRoundDone: reported(decode<RoundReport>(message.body)); return true;
-        case MessageKind::kTicket: riders_.take_ticket(decode<Ticket>(message.body)); break;
-        case MessageKind::kStaged: riders_.take_staged(decode<Staged>(message.body)); break;
+        case MessageKind::kPushReport: riders_.take_ticket(decode<PushReport>(message.body)); break;
+        case MessageKind::kPushReceived:
+            riders_.take_staged(decode<PushReceived>(message.body));
+            break;
         case MessageKind::kSaved: requests_.saved(); return false;  // others want these two
         case MessageKind::kGathered:
             requests_.gathered(decode<GatheredHeader>(message.body));
@@ -147,9 +150,9 @@ void RingUpdateDriver::switch_over() {
     context_.session().installed();
 }
 
-std::unique_ptr<UpdateDriver> make_ring_driver(Links links, const JobParts& parts,
-                                               UpdateObserver& books) {
-    return std::make_unique<RingUpdateDriver>(links, parts, books);
+std::unique_ptr<UpdateDriver> make_ring_driver(CommContext comm, const JobContext& parts,
+                                               UpdateObserver& observer) {
+    return std::make_unique<RingUpdateDriver>(comm, parts, observer);
 }
 
 }  // namespace cohort

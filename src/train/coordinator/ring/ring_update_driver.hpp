@@ -27,7 +27,7 @@ namespace cohort {
 /// A plan is installed where no round is under way.
 class RingUpdateDriver final : public UpdateDriver, private RingDriver {
 public:
-    RingUpdateDriver(Links links, const JobParts& parts, UpdateObserver& books);
+    RingUpdateDriver(CommContext comm, const JobContext& parts, UpdateObserver& observer);
 
     int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;

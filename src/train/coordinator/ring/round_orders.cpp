@@ -8,8 +8,8 @@ void RoundOrders::send(Round& round) {
     weigh(round);
     RoundOrder order = order_of(round);
     order.question = gradients_.ask(round);
-    requests_.attach(order, context_.books.decide(context_.session().counts().samples_applied +
-                                                  context_.ring.rounds.samples()));
+    requests_.attach(order, context_.observer.decide(context_.session().counts().samples_applied +
+                                                     context_.ring.rounds.samples()));
     for (const RoundMember& member : round.members) {
         context_.send(member.worker, MessageKind::kRound, order);
     }
@@ -37,7 +37,7 @@ void RoundOrders::weigh(Round& round) const {
 
 RoundOrder RoundOrders::order_of(const Round& round) {
     const SyncPlan& plan = context_.engine().plan();
-    const Membership* const membership = context_.links.membership;
+    const Membership* const membership = context_.comm.membership;
     const RingIds::Names names = context_.ids.find(context_.ring.roster.members(), plan.group);
     RoundOrder order{.epoch = context_.epoch,
                      .round = round.number,

@@ -73,8 +73,8 @@ RoundResults::RoundResults(RingContext& context, RingLeases& leases, RingGradien
       gradients_(gradients),
       riders_(riders),
       requests_(requests),
-      booking_(context.links.map.workers(), context.ring.riders, *this),
-      pushes_(static_cast<std::size_t>(context.links.map.workers()), 0) {
+      booking_(context.comm.map.workers(), context.ring.riders, *this),
+      pushes_(static_cast<std::size_t>(context.comm.map.workers()), 0) {
 }
 
 void RoundResults::report(const RoundReport& report, bool counts) {
@@ -96,14 +96,14 @@ void RoundResults::settle(const Round& round, const RoundReport& report) {
     const BatchResult result = sum_of(round, report);
     check_invariant(result.samples == round.samples, "members trained what was granted");
     note_times(round, report);
-    context_.books.spent(report.members.front().compute_s, report.exposed_s, report.exchange_s);
+    context_.observer.spent(report.members.front().compute_s, report.exposed_s, report.exchange_s);
     const std::string because = reason_to_abort(report, round);
     if (because.empty()) {
         apply(round, report, result);
     } else {
         abort(round, report);
         context_.session().dropped();
-        context_.books.drop(result, because);
+        context_.observer.drop(result, because);
     }
 }
 
@@ -128,7 +128,7 @@ void RoundResults::note_times(const Round& round, const RoundReport& report) {
         const auto pushes = pushes_[static_cast<std::size_t>(record.worker)];
         record.iteration = static_cast<std::int64_t>(pushes) + 1;
         record.version = context_.engine().version();
-        context_.books.timed(record);
+        context_.observer.timed(record);
     }
 }
 
@@ -155,7 +155,7 @@ void RoundResults::apply(const Round& round, const RoundReport& report, const Ba
     }
     gradients_.answered(round, report.answer, tickets_);
     context_.session().updated(*fire_);
-    context_.books.updated(update);
+    context_.observer.updated(update);
 }
 
 /// The pushes of a round, riders' first.

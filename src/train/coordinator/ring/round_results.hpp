@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "session/ring/round_booking.hpp"
+#include "session/ring/round_scheduler.hpp"
 #include "train/coordinator/ring/ring_context.hpp"
 #include "train/coordinator/ring/ring_gradients.hpp"
 #include "train/coordinator/ring/ring_leases.hpp"

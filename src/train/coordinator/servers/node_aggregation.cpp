@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sched/plan/node_staging.hpp"
+#include "sched/plan/lease_work.hpp"
 
 namespace cohort {
 
@@ -36,7 +36,7 @@ bool NodeAggregation::stages(int worker, const SyncPlan& plan) const {
 }
 
 /// Who computes on a version has it from all servers: none lacks a sum for it.
-void NodeAggregation::arrived(const Ticket& ticket) {
+void NodeAggregation::arrived(const PushReport& ticket) {
     if (ticket.slot >= 0) {
         slots_[ticket.push] = ticket.slot;
     }

@@ -31,7 +31,7 @@ public:
     /// gradients are needed one by one.
     [[nodiscard]] bool stages(int worker, const SyncPlan& plan) const;
     /// A push has come; every ticket is to be told, before anything else is done with it.
-    void arrived(const Ticket& ticket);
+    void arrived(const PushReport& ticket);
     /// Puts the nodes' sums into an update in place of their parts. A sum has the weight of its
     /// parts and is their mean, so that weights mean the same on the servers.
     [[nodiscard]] Orders split(FireOrder& order);

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "train/protocol/send_order.hpp"
+#include "train/protocol/comm_context.hpp"
 
 namespace cohort {
 
-PayloadRouter::PayloadRouter(Links links, std::vector<bool> nodes)
-    : links_(links),
-      nodes_(links.map, std::move(nodes)),
-      live_(static_cast<std::size_t>(links.map.workers()), true) {
+PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes)
+    : comm_(comm),
+      nodes_(comm.map, std::move(nodes)),
+      live_(static_cast<std::size_t>(comm.map.workers()), true) {
 }
 
 void PayloadRouter::discard(const PushId& push) {
@@ -18,28 +18,28 @@ void PayloadRouter::discard(const PushId& push) {
     if (order && !live(push.worker)) {
         frees_.push_back(order->second);
     } else if (order) {
-        send_order(links_, {order->first, Port::kNode}, NodeMessage::kFree, order->second);
+        send_order(comm_, {order->first, Port::kNode}, NodeMessage::kFree, order->second);
     } else {
-        send_servers(links_, MessageKind::kDiscard, DiscardOrder{{push}});
+        send_servers(comm_, MessageKind::kDiscard, DiscardOrder{{push}});
     }
 }
 
 void PayloadRouter::send_update(FireOrder& order) {
     const NodeAggregation::Orders orders = nodes_.split(order);
-    send_servers(links_, MessageKind::kFire, order);
+    send_servers(comm_, MessageKind::kFire, order);
     send_node_orders(orders);
 }
 
 void PayloadRouter::send_node_orders(const NodeAggregation::Orders& orders) {
     for (const auto& [rank, order] : orders.sums) {
-        send_order(links_, {rank, Port::kNode}, NodeMessage::kSum, order);
+        send_order(comm_, {rank, Port::kNode}, NodeMessage::kSum, order);
     }
     if (!orders.gone.empty()) {
         for (const PushId& sum : orders.gone) {
             log_warn("update {} goes on without the gradients of node {}, which is lost",
                      sum.sequence, node_of_sum(sum));
         }
-        send_servers(links_, MessageKind::kDiscard, DiscardOrder{orders.gone});
+        send_servers(comm_, MessageKind::kDiscard, DiscardOrder{orders.gone});
     }
 }
 
@@ -67,7 +67,7 @@ void PayloadRouter::send_frees(int worker) {
     std::erase_if(frees_, [&](const NodeFreeOrder& order) {
         const bool own = order.push.worker == worker;
         if (own) {
-            send_order(links_, {links_.map.rank_of_worker(worker), Port::kNode}, NodeMessage::kFree,
+            send_order(comm_, {comm_.map.rank_of_worker(worker), Port::kNode}, NodeMessage::kFree,
                        order);
         }
         return own;

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "train/coordinator/servers/node_aggregation.hpp"
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm_context.hpp"
 
 namespace cohort {
 
@@ -12,7 +12,7 @@ namespace cohort {
 class PayloadRouter {
 public:
     /// @param nodes  see staging_nodes
-    PayloadRouter(Links links, std::vector<bool> nodes);
+    PayloadRouter(CommContext comm, std::vector<bool> nodes);
 
     [[nodiscard]] bool live(int worker) const { return live_.at(static_cast<std::size_t>(worker)); }
     /// Whether a worker's pushes stay on its node.
@@ -20,7 +20,7 @@ public:
         return nodes_.stages(worker, plan);
     }
     /// Every ticket is to be told, before anything else is done with its push.
-    void arrived(const Ticket& ticket) { nodes_.arrived(ticket); }
+    void arrived(const PushReport& ticket) { nodes_.arrived(ticket); }
     /// The push is not used.
     void discard(const PushId& push);
     /// Sends an update, with the nodes' sums in place of the pushes that lie there.
@@ -39,7 +39,7 @@ public:
 private:
     void send_node_orders(const NodeAggregation::Orders& orders);
 
-    Links links_;
+    CommContext comm_;
     NodeAggregation nodes_;
     std::vector<bool> live_;            ///< by worker
     std::vector<NodeFreeOrder> frees_;  ///< for lost workers: sent when they join

@@ -5,7 +5,7 @@
 
 namespace cohort {
 
-std::optional<PushArrivals::Complete> PushArrivals::ticket(const Ticket& ticket,
+std::optional<PushArrivals::Complete> PushArrivals::ticket(const PushReport& ticket,
                                                            Clock::Seconds now) {
     Arriving& arriving = arriving_[ticket.push];
     arriving.ticket = ticket;
@@ -13,7 +13,7 @@ std::optional<PushArrivals::Complete> PushArrivals::ticket(const Ticket& ticket,
     return look_at(ticket.push, now);
 }
 
-std::optional<PushArrivals::Complete> PushArrivals::staged(const Staged& staged,
+std::optional<PushArrivals::Complete> PushArrivals::staged(const PushReceived& staged,
                                                            Clock::Seconds now) {
     Arriving& arriving = arriving_[staged.push];
     ++arriving.staged;

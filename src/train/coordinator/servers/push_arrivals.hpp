@@ -15,7 +15,7 @@ namespace cohort {
 class PushArrivals {
 public:
     struct Complete {
-        Ticket ticket;
+        PushReport ticket;
         double reference_dot = 0;   ///< with the servers' reference gradient
         double reference_norm = 0;  ///< of it; 0: there is none
         double sending_s = 0;       ///< from its ticket until the last server had all of it
@@ -25,15 +25,15 @@ public:
     explicit PushArrivals(int servers) : servers_(servers) {}
 
     /// @return the push, when that was the last part of it
-    [[nodiscard]] std::optional<Complete> ticket(const Ticket& ticket, Clock::Seconds now);
-    [[nodiscard]] std::optional<Complete> staged(const Staged& staged, Clock::Seconds now);
+    [[nodiscard]] std::optional<Complete> ticket(const PushReport& ticket, Clock::Seconds now);
+    [[nodiscard]] std::optional<Complete> staged(const PushReceived& staged, Clock::Seconds now);
     /// Forgets what is incomplete of a worker's pushes, and returns which those were.
     [[nodiscard]] std::vector<PushId> drop(int worker);
     [[nodiscard]] std::size_t incomplete() const noexcept { return arriving_.size(); }
 
 private:
     struct Arriving {
-        std::optional<Ticket> ticket;
+        std::optional<PushReport> ticket;
         Clock::Seconds ticket_at{0};
         int staged = 0;
         double dot = 0;

@@ -3,40 +3,54 @@
 #include <fmt/format.h>
 
 #include "train/coordinator/push_times.hpp"
-#include "train/protocol/send_order.hpp"
-#include "train/worker/node_slots.hpp"
+#include "train/protocol/comm_context.hpp"
+#include "train/worker/node_staging.hpp"
 
 namespace cohort {
 
-ServersUpdateDriver::ServersUpdateDriver(Links links, const JobParts& parts, UpdateObserver& run)
-    : links_(links),
+ServersUpdateDriver::ServersUpdateDriver(CommContext comm, const JobContext& parts,
+                                         UpdateObserver& observer)
+    : comm_(comm),
       parts_(parts),
-      run_(run),
-      session_(run.session()),
-      arrivals_(links.map.servers),
-      payloads_(links,
-                staging_nodes(links.map, parts.options.node_staging, parts.options.deterministic)),
-      scheduler_(session_, *this, *this, ServerScheduler::Dealing::kAhead, parts.options.seed,
+      observer_(observer),
+      session_(observer.session()),
+      arrivals_(comm.map.servers),
+      payloads_(comm,
+                staging_nodes(comm.map, parts.options.node_staging, parts.options.deterministic)),
+      orders_(comm, observer, payloads_),
+      scheduler_(session_, orders_, orders_, ServerScheduler::Dealing::kAhead, parts.options.seed,
                  parts.train_set->info().samples) {
+}
+
+/// Every worker that is left starts again, with the evaluation that `extras` ask for.
+FireOrder ServersUpdateDriver::release_all(const UpdateExtras& extras) {
+    for (int worker = 0; worker < comm_.map.workers(); ++worker) {
+        if (payloads_.live(worker)) {
+            scheduler_.release(worker);
+        }
+    }
+    return orders_.releases_to_all(extras);
 }
 
 int ServersUpdateDriver::begin(const BeginOrder& order, const UpdateExtras& extras) {
     scheduler_.begin();
-    const FireOrder first = releases_to_all(extras);
-    send_servers(links_, MessageKind::kBegin, order);
-    for (int worker = 0; worker < links_.map.workers(); ++worker) {
-        send_worker(links_, worker, MessageKind::kBegin, order);
+    const FireOrder first = release_all(extras);
+    send_servers(comm_, MessageKind::kBegin, order);
+    for (int worker = 0; worker < comm_.map.workers(); ++worker) {
+        send_worker(comm_, worker, MessageKind::kBegin, order);
     }
-    send_servers(links_, MessageKind::kFire, first);
+    send_servers(comm_, MessageKind::kFire, first);
     scheduler_.deal();
     return static_cast<int>(first.releases.size());
 }
 
 bool ServersUpdateDriver::handle(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
-        case MessageKind::kTicket: arrived(decode<Ticket>(message.body)); return true;
-        case MessageKind::kStaged: arrived(decode<Staged>(message.body)); return true;
-        case MessageKind::kSummed: arrived(decode<Summed>(message.body)); return true;
+        case MessageKind::kPushReport: arrived(decode<PushReport>(message.body)); return true;
+        case MessageKind::kPushReceived: arrived(decode<PushReceived>(message.body)); return true;
+        case MessageKind::kGradientStats:
+            arrived(decode<GradientStatsReply>(message.body));
+            return true;
         default: return false;
     }
 }
@@ -45,19 +59,19 @@ int ServersUpdateDriver::request(const UpdateExtras& extras) {
     if (session_.stopping()) {
         close();
     }
-    FireOrder order = releases_to_all(extras);
+    FireOrder order = release_all(extras);
     const auto parts = static_cast<int>(order.releases.size());
     if (extras.evaluation == 0) {
         order.releases.clear();  // nobody shall start again
     }
-    send_servers(links_, MessageKind::kFire, order);
+    send_servers(comm_, MessageKind::kFire, order);
     return parts;
 }
 
 std::vector<int> ServersUpdateDriver::awaited() const {
     std::vector<int> ranks;
     for (const int worker : session_.engine().awaited()) {
-        ranks.push_back(links_.map.rank_of_worker(worker));
+        ranks.push_back(comm_.map.rank_of_worker(worker));
     }
     return ranks;
 }
@@ -89,23 +103,23 @@ bool ServersUpdateDriver::current(const PushId& push) const {
            push.incarnation == session_.engine().incarnation(push.worker);
 }
 
-void ServersUpdateDriver::arrived(const Ticket& ticket) {
+void ServersUpdateDriver::arrived(const PushReport& ticket) {
     payloads_.arrived(ticket);
     if (!current(ticket.push)) {
         payloads_.discard(ticket.push);
         return;
     }
     if (!ticket.given_up && !ticket.validation) {
-        run_.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
+        observer_.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
     }
     if (const auto push = arrivals_.ticket(ticket, clock_.now())) {
         complete(*push);
     }
 }
 
-void ServersUpdateDriver::arrived(const Staged& staged) {
+void ServersUpdateDriver::arrived(const PushReceived& staged) {
     if (!current(staged.push)) {
-        send_server(links_, staged.server, MessageKind::kDiscard, DiscardOrder{{staged.push}});
+        send_server(comm_, staged.server, MessageKind::kDiscard, DiscardOrder{{staged.push}});
         return;
     }
     if (const auto push = arrivals_.staged(staged, clock_.now())) {
@@ -113,10 +127,10 @@ void ServersUpdateDriver::arrived(const Staged& staged) {
     }
 }
 
-void ServersUpdateDriver::arrived(const Summed& summed) {
+void ServersUpdateDriver::arrived(const GradientStatsReply& summed) {
     Measured& update = measured_[summed.version];
     update.answer.add(summed.answer);
-    if (++update.parts == links_.map.servers) {
+    if (++update.parts == comm_.map.servers) {
         session_.answered(summed.version, update.answer);
         measured_.erase(summed.version);
     }
@@ -125,14 +139,14 @@ void ServersUpdateDriver::arrived(const Summed& summed) {
 /// A push with ticket and payload is an event for the engine, unless it was given up or is only to
 /// compare others with.
 void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
-    const Ticket& ticket = push.ticket;
+    const PushReport& ticket = push.ticket;
     if (ticket.given_up) {
         payloads_.discard(ticket.push);
         return;
     }
     if (ticket.validation) {
         if (ticket.finite && !session_.stopping()) {
-            send_servers(links_, MessageKind::kReference, ReferenceOrder{ticket.push});
+            send_servers(comm_, MessageKind::kReference, ReferenceOrder{ticket.push});
         } else {
             payloads_.discard(ticket.push);
         }
@@ -158,55 +172,16 @@ void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
 
 /// What the push took, and what its halves say of gradients.
 void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
-    const Ticket& ticket = push.ticket;
+    const PushReport& ticket = push.ticket;
     const double bytes = push_bytes(parts_);
-    run_.timed(record_of(ticket,
-                         {.seconds = push.sending_s,
-                          .before_s = push.before_s,
-                          .bytes = ticket.slot < 0 ? bytes : 0},
-                         bytes));
+    observer_.timed(record_of(ticket,
+                              {.seconds = push.sending_s,
+                               .before_s = push.before_s,
+                               .bytes = ticket.slot < 0 ? bytes : 0},
+                              bytes));
     if (ticket.halves && ticket.finite) {
         session_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
                         ticket.gradient_norm);
-    }
-}
-
-FireOrder ServersUpdateDriver::releases_to_all(const UpdateExtras& extras) {
-    FireOrder order;
-    order.version = session_.engine().version();
-    order.delay_compensation = session_.engine().plan().delay_compensation;
-    order.snapshot = extras.snapshot;
-    for (int worker = 0; worker < links_.map.workers(); ++worker) {
-        if (payloads_.live(worker)) {
-            scheduler_.release(worker);
-            order.releases.push_back(release_order(worker, 0, {}));
-        }
-    }
-    const auto parts = static_cast<std::int32_t>(order.releases.size());
-    for (std::int32_t part = 0; part < parts && extras.evaluation != 0; ++part) {
-        order.releases[static_cast<std::size_t>(part)].evaluation = {
-            .id = extras.evaluation, .part = part, .parts = parts};
-    }
-    note_evaluators(order);
-    return order;
-}
-
-ReleaseOrder ServersUpdateDriver::release_order(int worker, double lag,
-                                                const EvaluationOrder& evaluation) const {
-    return {.worker = worker,
-            .lag = lag,
-            .evaluation = evaluation,
-            .incarnation = session_.engine().incarnation(worker)};
-}
-
-/// Who does which part of the evaluation that the releases bring with them.
-void ServersUpdateDriver::note_evaluators(const FireOrder& order) {
-    if (order.releases.empty() || order.releases.front().evaluation.id == 0) {
-        return;
-    }
-    evaluators_.clear();
-    for (const ReleaseOrder& release : order.releases) {
-        evaluators_.push_back(links_.map.rank_of_worker(release.worker));
     }
 }
 
@@ -216,9 +191,9 @@ void ServersUpdateDriver::close() {
         return;
     }
     const std::uint64_t newest = session_.leases().open().newest();
-    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+    for (int worker = 0; worker < comm_.map.workers(); ++worker) {
         if (payloads_.live(worker)) {
-            send_worker(links_, worker, MessageKind::kRevoke,
+            send_worker(comm_, worker, MessageKind::kRevoke,
                         RevokeOrder{.leases = {}, .up_to = newest});
         }
     }
@@ -227,9 +202,9 @@ void ServersUpdateDriver::close() {
     }
 }
 
-std::unique_ptr<UpdateDriver> make_servers_driver(Links links, const JobParts& parts,
-                                                  UpdateObserver& run) {
-    return std::make_unique<ServersUpdateDriver>(links, parts, run);
+std::unique_ptr<UpdateDriver> make_servers_driver(CommContext comm, const JobContext& parts,
+                                                  UpdateObserver& observer) {
+    return std::make_unique<ServersUpdateDriver>(comm, parts, observer);
 }
 
 }  // namespace cohort

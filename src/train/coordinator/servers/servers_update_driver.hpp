@@ -6,6 +6,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "session/server_scheduler.hpp"
+#include "train/coordinator/servers/order_sender.hpp"
 #include "train/coordinator/servers/payload_router.hpp"
 #include "train/coordinator/servers/push_arrivals.hpp"
 #include "train/coordinator/update_driver.hpp"
@@ -21,9 +22,9 @@ namespace cohort {
 ///     through the same versions, and no message of one needs to wait for another
 /// Interrupts, losses and other plans take leases back: the worker is told which (kRevoke), and
 /// gets others.
-class ServersUpdateDriver final : public UpdateDriver, private EffectHandler, private ServerOrders {
+class ServersUpdateDriver final : public UpdateDriver {
 public:
-    ServersUpdateDriver(Links links, const JobParts& parts, UpdateObserver& run);
+    ServersUpdateDriver(CommContext comm, const JobContext& parts, UpdateObserver& observer);
 
     int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;
@@ -34,7 +35,7 @@ public:
     void joined(int worker) override;
     void lost_at_the_end(int worker) override;
     [[nodiscard]] std::vector<int> awaited() const override;
-    [[nodiscard]] std::vector<int> evaluators() const override { return evaluators_; }
+    [[nodiscard]] std::vector<int> evaluators() const override { return orders_.evaluators(); }
 
 private:
     /// What the shards that have answered say of an update's gradient.
@@ -45,47 +46,24 @@ private:
 
     // Messages.
     [[nodiscard]] bool current(const PushId& push) const;
-    void arrived(const Ticket& ticket);
-    void arrived(const Staged& staged);
-    void arrived(const Summed& summed);
+    void arrived(const PushReport& ticket);
+    void arrived(const PushReceived& staged);
+    void arrived(const GradientStatsReply& summed);
     void complete(const PushArrivals::Complete& push);
     void learn_from(const PushArrivals::Complete& push);
-    [[nodiscard]] FireOrder releases_to_all(const UpdateExtras& extras);
-    [[nodiscard]] ReleaseOrder release_order(int worker, double lag,
-                                             const EvaluationOrder& evaluation) const;
-    void note_evaluators(const FireOrder& order);
+    [[nodiscard]] FireOrder release_all(const UpdateExtras& extras);
     void close();
 
-    // EffectHandler.
-    void apply(const UpdateOrder& update, const Fire& fire) override;
-    void applied(const UpdateOrder& update, const Fire& fire) override;
-    void release(const ReleaseOne& one) override;
-    void interrupt(const Interrupt& interrupt, const ReturnLease* lease) override;
-    void refuse(const Refuse& refusal, const SessionPush& push, bool held) override;
-    void dropped(const SessionPush& push) override;
-    void returned(const ReturnLease& /*lease*/) override {}
-
-    // ServerOrders.
-    [[nodiscard]] bool stages(int worker) const override {
-        return payloads_.stages(worker, session_.engine().plan());
-    }
-    void deal(const std::vector<DealtLease>& leases) override;
-    void deal_validation(const ValidationSampler::Dealt& lease) override;
-    void revoke(int worker, const std::vector<std::uint64_t>& leases) override;
-    void joins(int worker) override;
-
-    Links links_;
-    const JobParts& parts_;
-    UpdateObserver& run_;
+    CommContext comm_;
+    const JobContext& parts_;
+    UpdateObserver& observer_;
     TrainingSession& session_;
     SteadyClock clock_;
     PushArrivals arrivals_;
     PayloadRouter payloads_;
+    OrderSender orders_;
     ServerScheduler scheduler_;
     std::map<std::int64_t, Measured> measured_;  ///< by version
-    UpdateExtras extras_;                        ///< of the update that is being carried out
-    int evaluation_parts_ = 0;                   ///< of it
-    std::vector<int> evaluators_;                ///< ranks, of the evaluation ordered last
     bool closed_ = false;                        ///< the run is over: accounts are closed
 };
 

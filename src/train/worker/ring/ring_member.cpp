@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cohort/core/error.hpp"
+#include "optim/vector_math.hpp"
 
 namespace cohort {
 
@@ -40,21 +41,21 @@ bool RingMember::round(const RoundOrder& order) {
         return false;
     }
     model_.set_last_round(order.round);
-    GradientAnswer answer = RoundReport::kNoAnswer;
+    GradientAnswer told = RoundReport::kNoAnswer;
     if (std::all_of(sum->summaries.begin(), sum->summaries.end(),
                     [](const RoundSummary& summary) { return summary.finite; })) {
-        answer = answers_.answer(order, *sum);
+        told = answer(order, *sum);
         const Clock::Seconds start = context_.clock().now();
         model_.apply(order, *sum);
         rounds_.applied((context_.clock().now() - start).count());
         release_riders(order, *mine);
     } else if (order.question.keep) {
-        answers_.forget();
+        kept_.clear();
     }
     for (const RoundSummary& summary : sum->summaries) {
         skip_ = std::max(skip_, summary.skip);
     }
-    report(order, *sum, answer);
+    report(order, *sum, told);
     return true;
 }
 
@@ -79,6 +80,40 @@ void RingMember::release_riders(const RoundOrder& order, const RoundMember& mine
                     rider.push.worker, order.lr, rider.lag);
         staged_.erase(rider.push);
     }
+}
+
+/// What the coordinator asks about the round's mean gradient: the answer of the round's reporter.
+/// Of any other member a kept gradient would be outdated when it reports again, so it is dropped.
+GradientAnswer RingMember::answer(const RoundOrder& order, const MemberRounds::Sum& sum) {
+    GradientAnswer answer = RoundReport::kNoAnswer;
+    const GradientQuestion& asked = order.question;
+    if (!asked.any()) {
+        return answer;
+    }
+    if (context_.worker() != order.reporter) {
+        kept_.clear();
+        return answer;
+    }
+    const std::size_t parameters = context_.replica().parameters().size();
+    std::vector<float> copied;
+    if (sum.floats.empty() || sum.on_device) {
+        copied.resize(parameters);
+        context_.compute().copy(copied, sum.floats.empty() ? context_.replica().gradients()
+                                                           : sum.floats.first(parameters));
+    }
+    const std::span<const float> gradient =
+        copied.empty() ? std::span<const float>(sum.floats.first(parameters)) : copied;
+    if (asked.norm) {
+        answer.squares = sum_of_squares(gradient);
+    }
+    if (asked.compare && !kept_.empty()) {
+        answer.product = dot(gradient, kept_);
+        kept_.clear();
+    }
+    if (asked.keep) {
+        kept_.assign(gradient.begin(), gradient.end());
+    }
+    return answer;
 }
 
 void RingMember::report(const RoundOrder& order, const MemberRounds::Sum& sum,
@@ -106,7 +141,7 @@ void RingMember::evaluate(const RoundOrder& order) {
 }
 
 void RingMember::leave() {
-    answers_.forget();
+    kept_.clear();
     model_.set_last_round(0);
 }
 

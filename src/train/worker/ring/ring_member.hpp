@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "train/worker/ring/gradient_answers.hpp"
+#include "train/protocol/protocol_ring.hpp"
 #include "train/worker/ring/ring_model.hpp"
+#include "train/worker/ring/worker_ring_rounds.hpp"
+#include "train/worker/worker_context.hpp"
 
 namespace cohort {
 
@@ -15,10 +17,7 @@ namespace cohort {
 class RingMember {
 public:
     RingMember(WorkerContext& context, RingModel& model, AllReduceFactory rounds)
-        : context_(context),
-          model_(model),
-          rounds_(context, std::move(rounds)),
-          answers_(context) {}
+        : context_(context), model_(model), rounds_(context, std::move(rounds)) {}
 
     /// A granted round, to its end, with the snapshot and the evaluation that follow it. False when
     /// a member was lost before the round was over on this worker.
@@ -57,15 +56,16 @@ private:
     void report(const RoundOrder& order, const MemberRounds::Sum& sum,
                 const GradientAnswer& answer);
     void evaluate(const RoundOrder& order);
+    [[nodiscard]] GradientAnswer answer(const RoundOrder& order, const MemberRounds::Sum& sum);
 
     WorkerContext& context_;
     RingModel& model_;
     MemberRounds rounds_;
-    GradientAnswers answers_;
     std::map<PushId, std::shared_ptr<const float>> staged_;  ///< of this worker's riders
     std::uint64_t done_ = 0;
     std::uint64_t skip_ = 0;   ///< rounds up to this one do not begin
     RoundReport last_report_;  ///< of the model's last round
+    std::vector<float> kept_;  ///< mean gradient of a round, to be compared; empty: none
 };
 
 }  // namespace cohort

@@ -1,11 +1,172 @@
 #include "train/worker/ring/ring_model.hpp"
 
+#include <fmt/format.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
+namespace {
+
+std::vector<float> host_copy(Stream& stream, std::span<const float> from) {
+    std::vector<float> to(from.size());
+    stream.copy(to.data(), from.data(), from.size_bytes());
+    return to;
+}
+
+void restore_buffer(Stream& stream, const std::string& where, std::string_view name,
+                    std::span<float> to, std::span<const float> from) {
+    if (to.size() != from.size()) {
+        fail<FileError>({.where = where,
+                         .what = fmt::format("{} in it does not fit this run", name),
+                         .expected = fmt::format("{} floats", to.size()),
+                         .got = fmt::format("{} floats", from.size())});
+    }
+    stream.copy(to.data(), from.data(), from.size_bytes());
+}
+
+/// The saved values of `name`; empty when there are none.
+std::span<const float> saved_slot(const ShardSnapshot& snapshot, const std::string& name) {
+    for (const auto& [saved, values] : snapshot.optimizer_slots) {
+        if (saved == name) {
+            return values;
+        }
+    }
+    return {};
+}
+
+/// Everything that a replica and its optimizer hold, copied to host memory.
+ShardSnapshot copy_replica(Replica& replica, Optimizer& optimizer, std::int64_t version) {
+    Stream& stream = replica.stream();
+    ShardSnapshot snapshot;
+    snapshot.end = replica.graph().parameters().total();
+    snapshot.version = version;
+    snapshot.parameters = host_copy(stream, replica.parameters());
+    snapshot.state = host_copy(stream, replica.state());
+    for (const OptimizerSlot& slot : optimizer.slots()) {
+        snapshot.optimizer_slots.emplace_back(slot.name, host_copy(stream, slot.values));
+    }
+    for (const OptimizerScalar& scalar : optimizer.scalars()) {
+        snapshot.optimizer_scalars.emplace_back(scalar.name, scalar.value);
+    }
+    stream.synchronize();
+    return snapshot;
+}
+
+/// The other way round. Errors: FileError when the snapshot does not fit, naming `where`.
+void restore_replica(Replica& replica, Optimizer& optimizer, const ShardSnapshot& snapshot,
+                     const std::string& where) {
+    Stream& stream = replica.stream();
+    restore_buffer(stream, where, "parameters", replica.parameters(), snapshot.parameters);
+    restore_buffer(stream, where, "state", replica.state(), snapshot.state);
+    for (const OptimizerSlot& slot : optimizer.slots()) {
+        restore_buffer(stream, where, slot.name, slot.values, saved_slot(snapshot, slot.name));
+    }
+    stream.synchronize();
+    optimizer.restore_scalars(snapshot.optimizer_scalars);
+}
+
+/// What a packed state is made of, in its order.
+std::vector<std::span<float>> packed_parts(Replica& replica, Optimizer& optimizer, bool full) {
+    std::vector<std::span<float>> parts{replica.parameters(), replica.state()};
+    if (full) {
+        for (const OptimizerSlot& slot : optimizer.slots()) {
+            parts.push_back(slot.values);
+        }
+    }
+    return parts;
+}
+
+std::size_t floats_in(const std::vector<std::span<float>>& parts) {
+    std::size_t floats = 0;
+    for (const std::span<float> part : parts) {
+        floats += part.size();
+    }
+    return floats;
+}
+
+/// The same as one buffer of floats, for another rank: parameters, state and, if `full`, the
+/// optimizer's slots in their order.
+struct PackedState {
+    std::shared_ptr<float[]> values;
+    std::size_t floats = 0;
+    std::vector<double> scalars;  ///< of the optimizer in their order, if `full`
+    [[nodiscard]] std::span<float> all() const noexcept { return {values.get(), floats}; }
+};
+
+PackedState pack_state(Replica& replica, Optimizer& optimizer, bool full) {
+    const auto parts = packed_parts(replica, optimizer, full);
+    PackedState packed{.values = nullptr, .floats = floats_in(parts), .scalars = {}};
+    packed.values = std::make_shared_for_overwrite<float[]>(packed.floats);
+    std::size_t at = 0;
+    for (const std::span<float> part : parts) {
+        replica.stream().copy(packed.values.get() + at, part.data(), part.size_bytes());
+        at += part.size();
+    }
+    replica.stream().synchronize();
+    if (full) {
+        for (const OptimizerScalar& scalar : optimizer.scalars()) {
+            packed.scalars.push_back(scalar.value);
+        }
+    }
+    return packed;
+}
+
+/// Errors: PeerError when the floats do not fit.
+void unpack_state(Replica& replica, Optimizer& optimizer, std::span<const float> floats,
+                  const std::vector<double>& scalars, bool full) {
+    const auto parts = packed_parts(replica, optimizer, full);
+    const std::vector<OptimizerScalar> names = optimizer.scalars();
+    if (floats.size() != floats_in(parts) || scalars.size() != (full ? names.size() : 0)) {
+        fail<PeerError>({.where = "state",
+                         .what = "it does not fit this run",
+                         .expected = fmt::format("{} floats", floats_in(parts)),
+                         .got = fmt::format("{} floats", floats.size()),
+                         .hint = "the same program and options on all ranks"});
+    }
+    std::size_t at = 0;
+    for (const std::span<float> part : parts) {
+        replica.stream().copy(part.data(), floats.data() + at, part.size_bytes());
+        at += part.size();
+    }
+    replica.stream().synchronize();
+    for (std::size_t i = 0; i < scalars.size(); ++i) {
+        optimizer.set_scalar(names[i].name, scalars[i]);
+    }
+}
+
+/// Turns packed parameters into those of after `lag` more reference batches (DANA, Hakimi 2019);
+/// sgd only, others stay as they are.
+void look_ahead_packed(Replica& replica, Optimizer& optimizer, const PackedState& packed, double lr,
+                       double lag) {
+    const std::vector<OptimizerSlot> slots = optimizer.slots();
+    if (lag == 0 || slots.empty() || slots.front().name != "momentum") {
+        return;
+    }
+    const std::vector<float> velocity = host_copy(replica.stream(), slots.front().values);
+    replica.stream().synchronize();
+    const std::span<float> theta = packed.all().first(velocity.size());
+    look_ahead(theta, velocity, lr, optimizer.momentum(), lag, theta);
+}
+
+/// All of it leaves at once.
+template <class Kind, class Header>
+void send_state(const CommContext& comm, Address to, Kind kind, const Header& header,
+                const PackedState& packed) {
+    const std::span<const float> all = packed.all();
+    comm.start_transfer(to, Port::kWorker, kind, header, all, ChunkOrder::kForward, packed.values)
+        ->release(all.size_bytes());
+}
+
+}  // namespace
 
 RingModel::RingModel(WorkerContext& context)
     : context_(context),
@@ -13,7 +174,7 @@ RingModel::RingModel(WorkerContext& context)
       optimizer_(make_optimizer(context.job().optimizer, replica_.graph().parameters(), 0,
                                 replica_.graph().parameters().total(), replica_.device(),
                                 replica_.stream())),
-      writer_(context.job().hdf5, context.links().operations, [&context](const SavedPart& saved) {
+      writer_(context.job().hdf5, context.comm().operations, [&context](const SavedPart& saved) {
           context.coordinator().tell(MessageKind::kSaved, saved);
       }) {
 }
@@ -57,7 +218,7 @@ void RingModel::apply(const RoundOrder& order, const MemberRounds::Sum& sum) {
 
 /// The mean change that the members' local steps made; the optimizer's state stays as it is.
 void RingModel::add_delta(std::span<const float> delta) {
-    if (const StepParts parts = context_.compute().step_parts(); parts.device != nullptr) {
+    if (const StepContext parts = context_.compute().step_context(); parts.device != nullptr) {
         parts.device->math->add_scaled(replica_.parameters(), delta, 1);
     } else {
         add_scaled(replica_.parameters(), delta, 1);
@@ -68,13 +229,8 @@ void RingModel::snapshot(const SnapshotOrder& order) {
     if (order.gather != 0) {
         const PackedState packed = pack_state(replica_, *optimizer_, false);
         const GatheredHeader header{.gather = order.gather, .version = version_, .part = 0};
-        const std::span<const float> all = packed.all();
-        context_.links()
-            .messenger
-            .start_transfer(CoordinatorLink::address(), Port::kWorker,
-                            static_cast<std::uint16_t>(MessageKind::kGathered), encode(header),
-                            std::as_bytes(all), ChunkOrder::kForward, packed.values)
-            ->release(all.size_bytes());
+        send_state(context_.comm(), CoordinatorLink::address(), MessageKind::kGathered, header,
+                   packed);
     }
     if (!order.checkpoint.empty()) {
         const Clock::Seconds start = context_.clock().now();
@@ -93,13 +249,9 @@ void RingModel::send(StateHeader header, int worker, double lr, double lag) {
     header.round = last_round_;
     header.giver = context_.worker();
     header.scalars = std::move(packed.scalars);
-    const Address to{context_.links().map.rank_of_worker(worker), Port::kWorker};
-    const std::span<const float> all = packed.all();
-    context_.links()
-        .messenger
-        .start_transfer(to, Port::kWorker, static_cast<std::uint16_t>(RingMessageKind::kState),
-                        encode(header), std::as_bytes(all), ChunkOrder::kForward, packed.values)
-        ->release(all.size_bytes());
+    const CommContext& comm = context_.comm();
+    send_state(comm, {comm.map.rank_of_worker(worker), Port::kWorker}, RingMessageKind::kState,
+               header, packed);
 }
 
 void RingModel::take(const ReceivedState& state) {

@@ -4,12 +4,13 @@
 #include <memory>
 #include <span>
 
+#include "cohort/model/replica.hpp"
+#include "cohort/optim/optimizer.hpp"
 #include "train/protocol/protocol_ring.hpp"
 #include "train/server/server_checkpoints.hpp"
 #include "train/worker/ring/worker_ring_inbox.hpp"
 #include "train/worker/ring/worker_ring_rounds.hpp"
 #include "train/worker/worker_context.hpp"
-#include "train/worker/worker_snapshots.hpp"
 
 namespace cohort {
 

@@ -1,6 +1,72 @@
 #include "train/worker/ring/ring_rider.hpp"
 
+#include <algorithm>
+#include <utility>
+
+#include "train/protocol/protocol_ring.hpp"
+#include "train/run/job_context.hpp"
+#include "train/worker/local_steps.hpp"
+
 namespace cohort {
+
+PushRoute RingRider::route() const {
+    return {context_.comm(), layout_, {{parent(), Port::kWorker}}};
+}
+
+PushReport RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
+    const PushRoute to_parent = route();
+    const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
+    PushObserver observer(context_.compute().step_context(), to_parent, buffer, push);
+    const auto result = context_.compute().train_step(view_of(batch), observer);
+    observer.finish();
+    buffers_.in_use(buffer, observer.transfers());
+    PushReport ticket;
+    note_result(ticket, *result, observer.sum_of_squares());
+    ticket.times.leaving_s = observer.leaving_s();
+    return ticket;
+}
+
+/// Nothing leaves before the end of the second half.
+PushReport RingRider::gradient_of_halves(const LoadedBatch& batch, const PushId& push) {
+    const PushRoute to_parent = route();
+    const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
+    const auto step = train_split_batch(context_, batch, layout_.all(*buffer), {});
+    Transfers transfers = to_parent.start(push, buffer);
+    to_parent.release(transfers);
+    buffers_.in_use(buffer, std::move(transfers));
+    PushReport ticket;
+    note_result(ticket, step->result, step->mean_squares);
+    ticket.halves = true;
+    ticket.first_squares = step->squares[0];
+    ticket.second_squares = step->squares[1];
+    return ticket;
+}
+
+bool RingRider::train() {
+    const Clock::Seconds start = context_.clock().now();
+    const auto batch = context_.batches().next([this] { return context_.coordinator().stopped(); });
+    if (!batch) {
+        return false;
+    }
+    const Clock::Seconds loaded = context_.clock().now();
+    const PushId push{
+        .worker = context_.worker(), .incarnation = context_.incarnation(), .sequence = ++begun_};
+    PushReport ticket = context_.batches().order().halves ? gradient_of_halves(*batch, push)
+                                                          : gradient(*batch, push);
+    times_.leaving_s = ticket.times.leaving_s;
+    ticket.push = push;
+    ticket.lease = batch->lease().id;
+    ticket.version = model_.version();
+    ticket.times = std::exchange(times_, {});
+    ticket.times.input_s = (loaded - start).count();
+    ticket.times.compute_s =
+        context_.compute().own_seconds((context_.clock().now() - loaded).count());
+    ticket.times.use = context_.meter().use();
+    ticket.times.telemetry_s = context_.meter().take_cost_s();
+    context_.coordinator().tell(MessageKind::kPushReport, ticket);
+    told_ = context_.clock().now();
+    return true;
+}
 
 void RingRider::follow(const RoleOrder& order, bool was_member) {
     if (was_member && order.role != RingRole::kMember) {
@@ -15,12 +81,13 @@ void RingRider::follow(const RoleOrder& order, bool was_member) {
 }
 
 void RingRider::restart() {
-    rides_.restart();
+    begun_ = 0;
+    told_.reset();
     start_permit_ = false;
 }
 
 int RingRider::parent() const {
-    return context_.links().map.rank_of_worker(parent_);
+    return context_.comm().map.rank_of_worker(parent_);
 }
 
 bool RingRider::ready() const {
@@ -30,7 +97,7 @@ bool RingRider::ready() const {
 void RingRider::step() {
     if (!start_permit_) {
         take_parameters();
-    } else if (rides_.run(parent(), model_.version())) {
+    } else if (train()) {
         start_permit_ = false;
     }
 }
@@ -52,7 +119,11 @@ void RingRider::take_parameters() {
         model_.take(*state);
         held_epoch_ = state->header.epoch;
         start_permit_ = true;
-        rides_.pulled((SteadyClock().now() - state->announced).count());
+        if (told_) {
+            times_.exchange_s = (context_.clock().now() - *told_).count();
+            times_.pull_s =
+                std::min((SteadyClock().now() - state->announced).count(), times_.exchange_s);
+        }
     }
 }
 

@@ -2,19 +2,25 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "train/worker/ring/ring_model.hpp"
 #include "train/worker/ring/worker_ring_inbox.hpp"
-#include "train/worker/ring/worker_ring_rides.hpp"
+#include "train/worker/servers/push_buffers.hpp"
+#include "train/worker/worker_context.hpp"
 
 namespace cohort {
 
 /// A worker's part as a rider: parameters permit it to start one mini-batch, whose gradient leaves
-/// for its parent.
+/// for its parent; a report says what the gradient is worth. Only the computing thread uses it.
 class RingRider {
 public:
-    RingRider(WorkerContext& context, RingModel& model, RingInbox& inbox, std::int64_t floats)
-        : context_(context), model_(model), inbox_(inbox), rides_(context, floats) {}
+    RingRider(WorkerContext& context, RingModel& model, RingInbox& inbox)
+        : context_(context),
+          model_(model),
+          inbox_(inbox),
+          layout_(cut_shards(context.replica().graph(), 1)),
+          buffers_(layout_, context.replica().device(), 0) {}
 
     /// Follows an order about this worker's role. @param was_member  until now: its parameters are
     /// the newest
@@ -30,20 +36,30 @@ public:
     /// Starts the next mini-batch, or takes the parameters that permit it.
     void step();
     /// Sequence of the last push that was begun.
-    [[nodiscard]] std::uint64_t begun() const noexcept { return rides_.begun(); }
+    [[nodiscard]] std::uint64_t begun() const noexcept { return begun_; }
 
 private:
     [[nodiscard]] std::function<bool(const StateHeader&)> permits_start() const;
     void take_parameters();
+    [[nodiscard]] PushRoute route() const;
+    /// The mini-batch of the oldest lease. False: kStop came, or the lease had come back.
+    [[nodiscard]] bool train();
+    /// The step's part of the report on `push`.
+    [[nodiscard]] PushReport gradient(const LoadedBatch& batch, const PushId& push);
+    [[nodiscard]] PushReport gradient_of_halves(const LoadedBatch& batch, const PushId& push);
 
     WorkerContext& context_;
     RingModel& model_;
     RingInbox& inbox_;
-    RingRides rides_;
-    int parent_ = 0;                      ///< worker
+    ShardedLayout layout_;  ///< of one shard
+    SendBuffers buffers_;   ///< several only after transfers to a lost parent, which may never end
+    std::int32_t parent_ = 0;             ///< worker
     bool start_permit_ = false;           ///< the parameters permit to start a mini-batch
     std::uint64_t parameters_epoch_ = 0;  ///< parameters of older epochs do not count
     std::uint64_t held_epoch_ = 0;        ///< of the parameters that the worker holds
+    std::uint64_t begun_ = 0;
+    std::optional<Clock::Seconds> told_;  ///< when the last push had been reported
+    WorkerTimes times_;
 };
 
 }  // namespace cohort

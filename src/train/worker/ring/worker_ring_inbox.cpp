@@ -85,15 +85,12 @@ void RingInbox::forget(const Message& message) {
 }
 
 std::vector<int> RingInbox::coming() const {
-    std::vector<int> workers;
-    for (const PushId& push : staging_.coming()) {
-        workers.push_back(push.worker);
-    }
+    std::vector<int> ranks = staging_.coming();
     const std::lock_guard lock(mutex_);
     for (const Coming& one : coming_) {
-        workers.push_back(one.state.header.giver);
+        ranks.push_back(one.announcement.from.rank);
     }
-    return workers;
+    return ranks;
 }
 
 }  // namespace cohort

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,9 +54,8 @@ public:
 
     /// A message that came when nobody wanted its bytes any more.
     void forget(const Message& message);
-    /// Workers whose transfers are being written into this inbox.
+    /// World ranks whose transfers are being written into this inbox.
     [[nodiscard]] std::vector<int> coming() const;
-    [[nodiscard]] std::uint64_t bytes_most() const { return staging_.bytes_most(); }
 
 private:
     struct Coming {

@@ -8,7 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -62,7 +62,7 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
 std::vector<int> MemberRounds::ranks_of(std::span<const RoundMember> members) const {
     std::vector<int> ranks;
     for (const RoundMember& member : members) {
-        ranks.push_back(context_.links().map.rank_of_worker(member.worker));
+        ranks.push_back(context_.comm().map.rank_of_worker(member.worker));
     }
     return ranks;
 }
@@ -87,7 +87,7 @@ void MemberRounds::keep_only(const std::vector<std::uint64_t>& rings) {
 }
 
 MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t round) {
-    AloneObserver observer(context_.compute().step_parts());
+    AloneObserver observer(context_.compute().step_context());
     const RoundSummary summary = train(*batch_of(mine), observer);
     return {{complete(summary, round)}, {}, {}};
 }
@@ -105,7 +105,7 @@ RoundSummary MemberRounds::complete(RoundSummary summary, std::uint64_t round) {
 
 RoundSummary MemberRounds::train_into(const LoadedBatch& batch, float weight, AllReduce& sum,
                                       std::span<float> buffer, std::span<const AddedPush> added) {
-    RingObserver observer(context_.compute().step_parts(), sum, buffer, weight, added);
+    RingObserver observer(context_.compute().step_context(), sum, buffer, weight, added);
     return train(batch, observer);
 }
 
@@ -161,14 +161,9 @@ RoundSummary MemberRounds::train(const LoadedBatch& batch, GradientObserver& obs
     const Clock::Seconds start = context_.clock().now();
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
-    const double squares = observer.sum_of_squares();
     RoundSummary summary;
-    summary.samples = batch.size();
-    summary.loss_sum = result->loss_sum;
-    summary.correct = result->correct;
-    summary.finite = std::isfinite(result->loss_sum) && std::isfinite(squares);
+    note_result(summary, *result, observer.sum_of_squares());
     summary.compute_s = context_.compute().own_seconds((context_.clock().now() - start).count());
-    summary.gradient_norm = std::sqrt(squares);
     return summary;
 }
 

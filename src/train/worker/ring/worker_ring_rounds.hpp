@@ -10,8 +10,8 @@
 #include "comm/allreduce/all_reduce.hpp"
 #include "train/protocol/protocol_ring.hpp"
 #include "train/worker/local_steps.hpp"
-#include "train/worker/ring/worker_ring_observer.hpp"
 #include "train/worker/worker_context.hpp"
+#include "train/worker/worker_observer.hpp"
 
 namespace cohort {
 

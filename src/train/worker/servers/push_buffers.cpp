@@ -1,19 +1,107 @@
 #include "train/worker/servers/push_buffers.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace cohort {
+namespace {
+
+bool all_done(const Transfers& transfers) {
+    return std::ranges::all_of(transfers, [](const auto& transfer) { return transfer->done(); });
+}
+
+}  // namespace
+
+SendBuffers::SendBuffers(const ShardedLayout& layout, Device& device, int buffers)
+    : device_(device), bytes_(static_cast<std::size_t>(layout.floats()) * sizeof(float)) {
+    for (int i = 0; i < buffers; ++i) {
+        slots_.push_back({std::make_shared<Buffer>(device_.allocate_host(bytes_)), {}, 0});
+    }
+}
+
+std::shared_ptr<Buffer> SendBuffers::free() const {
+    const auto slot = std::ranges::find_if(slots_, all_done, &Slot::transfers);
+    return slot == slots_.end() ? nullptr : slot->buffer;
+}
+
+std::shared_ptr<Buffer> SendBuffers::free_or_new() {
+    if (std::shared_ptr<Buffer> buffer = free()) {
+        return buffer;
+    }
+    slots_.push_back({std::make_shared<Buffer>(device_.allocate_host(bytes_)), {}, 0});
+    return slots_.back().buffer;
+}
+
+void SendBuffers::in_use(const std::shared_ptr<Buffer>& buffer, Transfers transfers) {
+    Slot& slot = *std::ranges::find(slots_, buffer, &Slot::buffer);
+    slot.transfers = std::move(transfers);
+    slot.use = ++uses_;
+}
+
+const Transfers& SendBuffers::oldest() const noexcept {
+    return std::ranges::min_element(slots_, {}, &Slot::use)->transfers;
+}
+
+std::vector<int> SendBuffers::missing(const Transfers& transfers) {
+    std::vector<int> servers;
+    for (std::size_t server = 0; server < transfers.size(); ++server) {
+        if (!transfers[server]->done()) {
+            servers.push_back(static_cast<int>(server));
+        }
+    }
+    return servers;
+}
+
+PushRoute PushRoute::to_servers(const CommContext& comm, const ShardedLayout& layout) {
+    PushRoute route{comm, layout, {}};
+    for (const ShardRange& shard : layout.shards()) {
+        route.owners.push_back({comm.map.rank_of_server(shard.part), Port::kServer});
+    }
+    return route;
+}
+
+Transfers PushRoute::start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const {
+    Transfers transfers;
+    for (std::size_t shard = 0; shard < owners.size(); ++shard) {
+        transfers.push_back(comm.start_transfer(
+            owners[shard], Port::kWorker, MessageKind::kPush, PushHeader{push},
+            layout.part(buffer->floats(), layout.shards()[shard]), ChunkOrder::kBackward, buffer));
+    }
+    return transfers;
+}
+
+void PushRoute::release(const Transfers& transfers) const {
+    for (std::size_t shard = 0; shard < transfers.size(); ++shard) {
+        const auto floats = static_cast<std::uint64_t>(layout.shards()[shard].floats());
+        transfers[shard]->release(floats * sizeof(float));
+    }
+}
+
+void PushObserver::put_statistics(std::span<const float> batch_state) {
+    LayoutObserver::put_statistics(batch_state);
+    transfers_ = route_.start(push_, buffer_);
+}
+
+void PushObserver::final_from(std::int64_t low) {
+    for (const ShardRange& shard : route_.layout.shards()) {
+        if (low < shard.end) {
+            const std::int64_t floats = shard.end - std::max(low, shard.begin) + shard.state;
+            transfers_[static_cast<std::size_t>(shard.part)]->release(
+                static_cast<std::uint64_t>(floats) * sizeof(float));
+        }
+    }
+}
 
 PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
-    : context_(context), layout_(layout) {
+    : context_(context), route_(PushRoute::to_servers(context.comm(), layout)) {
     renew();
-    const Links& links = context.links();
+    const CommContext& comm = context.comm();
     const TrainOptions& options = context.job().options;
-    const auto rank = static_cast<std::size_t>(links.messenger.rank());
-    const auto node = static_cast<std::size_t>(links.map.ranks[rank].node);
-    if (staging_nodes(links.map, options.node_staging, options.deterministic)[node]) {
+    const auto rank = static_cast<std::size_t>(comm.messenger.rank());
+    const auto node = static_cast<std::size_t>(comm.map.ranks[rank].node);
+    if (staging_nodes(comm.map, options.node_staging, options.deterministic)[node]) {
         slots_.emplace(layout.floats());
-        agent_.emplace(links, layout, context.worker(), slots_->descriptor());
+        agent_.emplace(comm, layout, context.worker(), slots_->descriptor());
     }
 }
 
@@ -27,7 +115,7 @@ std::optional<PushBuffer> PushBuffers::find_free(const LeaseOrder& lease, std::i
     if (!buffer) {
         return std::nullopt;
     }
-    const std::span<float> floats(buffer->floats(), static_cast<std::size_t>(layout_.floats()));
+    const std::span<float> floats = route_.layout.all(*buffer);
     return PushBuffer{.buffer = std::move(buffer), .slot = -1, .floats = floats};
 }
 
@@ -48,7 +136,7 @@ void PushBuffers::leaves(const PushBuffer& place, Transfers transfers) {
 }
 
 void PushBuffers::renew() {
-    buffers_.emplace(layout_, context_.replica().device());
+    buffers_.emplace(route_.layout, context_.replica().device());
 }
 
 void PushBuffers::check() const {
@@ -58,23 +146,15 @@ void PushBuffers::check() const {
 }
 
 void PushBuffers::put(const PushBuffer& place, const PushId& push, std::span<const float> values) {
-    const auto parameters = static_cast<std::size_t>(layout_.floats() - layout_.state());
-    layout_.put(place.floats.data(), 0, values.first(parameters));
-    layout_.put_state(place.floats.data(), values.subspan(parameters));
-    if (!place.buffer) {
-        return;
+    const ShardedLayout& layout = route_.layout;
+    const auto parameters = static_cast<std::size_t>(layout.floats() - layout.state());
+    layout.put(place.floats.data(), 0, values.first(parameters));
+    layout.put_state(place.floats.data(), values.subspan(parameters));
+    if (place.buffer) {
+        Transfers transfers = route_.start(push, place.buffer);
+        route_.release(transfers);
+        leaves(place, std::move(transfers));
     }
-    const Links& links = context_.links();
-    Transfers transfers;
-    for (const ShardRange& shard : layout_.shards()) {
-        const std::span<const float> part = layout_.part(place.floats.data(), shard);
-        transfers.push_back(links.messenger.start_transfer(
-            {links.map.rank_of_server(shard.part), Port::kServer}, Port::kWorker,
-            static_cast<std::uint16_t>(MessageKind::kPush), encode(PushHeader{push}),
-            std::as_bytes(part), ChunkOrder::kBackward, place.buffer));
-        transfers.back()->release(part.size_bytes());
-    }
-    leaves(place, std::move(transfers));
 }
 
 }  // namespace cohort

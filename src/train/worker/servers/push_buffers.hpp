@@ -1,17 +1,112 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "train/worker/node_agent.hpp"
-#include "train/worker/node_slots.hpp"
-#include "train/worker/servers/worker_push.hpp"
+#include "train/protocol/comm_context.hpp"
+#include "train/protocol/protocol.hpp"
+#include "train/worker/node_staging.hpp"
+#include "train/worker/servers/worker_parameters.hpp"
 #include "train/worker/worker_context.hpp"
+#include "train/worker/worker_observer.hpp"
 
 namespace cohort {
+
+using Transfers = std::vector<std::shared_ptr<OutgoingTransfer>>;
+
+/// Memory for outgoing pushes, in ShardedLayout. A buffer is used again when all of its
+/// transfers are done; two are enough unless the network is slower than training.
+class SendBuffers {
+public:
+    SendBuffers(const ShardedLayout& layout, Device& device, int buffers = 2);
+
+    /// A buffer that nothing leaves from any more; null when there is none
+    [[nodiscard]] std::shared_ptr<Buffer> free() const;
+    /// The same; a further buffer when there is none.
+    [[nodiscard]] std::shared_ptr<Buffer> free_or_new();
+    /// `buffer` is in use until these are done.
+    void in_use(const std::shared_ptr<Buffer>& buffer, Transfers transfers);
+    /// Transfers of the oldest push, by server.
+    [[nodiscard]] const Transfers& oldest() const noexcept;
+    /// Servers whose transfer is not done; for any thread.
+    [[nodiscard]] static std::vector<int> missing(const Transfers& transfers);
+
+private:
+    struct Slot {
+        std::shared_ptr<Buffer> buffer;
+        Transfers transfers;
+        std::uint64_t use = 0;  ///< counts uses of all buffers
+    };
+    Device& device_;
+    std::size_t bytes_;
+    std::vector<Slot> slots_;
+    std::uint64_t uses_ = 0;
+};
+
+/// The way of a worker's pushes to those who own the shards of its layout.
+struct PushRoute {
+    const CommContext& comm;
+    const ShardedLayout& layout;
+    std::vector<Address> owners;  ///< by shard
+
+    [[nodiscard]] static PushRoute to_servers(const CommContext& comm, const ShardedLayout& layout);
+    /// One transfer per shard from `buffer`; nothing leaves before it is released.
+    [[nodiscard]] Transfers start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const;
+    /// All of them may leave, whatever is in their buffer.
+    void release(const Transfers& transfers) const;
+};
+
+/// A training step whose gradient and batch statistics are gathered in host memory, in the layout
+/// of pushes.
+class LayoutObserver : public GradientObserver {
+public:
+    LayoutObserver(const StepContext& parts, const ShardedLayout& layout, std::span<float> to,
+                   std::function<bool()> give_up)
+        : GradientObserver(parts, std::move(give_up)), layout_(layout), to_(to.data()) {}
+
+protected:
+    void put(std::int64_t begin, std::span<const float> gradient) override {
+        layout_.put(to_, begin, gradient);
+    }
+    void put_statistics(std::span<const float> batch_state) override {
+        layout_.put_state(to_, batch_state);
+    }
+    void final_from(std::int64_t /*low*/) override {}
+
+private:
+    const ShardedLayout& layout_;
+    float* to_;
+};
+
+/// The same for a gradient that leaves while backward runs: released from the end on. The transfers
+/// start with the first piece; the batch statistics are behind the gradients of the first shard.
+class PushObserver final : public LayoutObserver {
+public:
+    /// @param route  outlives it
+    PushObserver(const StepContext& parts, const PushRoute& route, std::shared_ptr<Buffer> buffer,
+                 const PushId& push, std::function<bool()> give_up = {})
+        : LayoutObserver(parts, route.layout, route.layout.all(*buffer), std::move(give_up)),
+          route_(route),
+          buffer_(std::move(buffer)),
+          push_(push) {}
+
+    [[nodiscard]] const Transfers& transfers() const noexcept { return transfers_; }
+
+protected:
+    void put_statistics(std::span<const float> batch_state) override;
+    void final_from(std::int64_t low) override;
+
+private:
+    const PushRoute& route_;
+    std::shared_ptr<Buffer> buffer_;
+    PushId push_;
+    Transfers transfers_;  ///< by shard
+};
 
 /// Where a push is written to: a buffer that it leaves from, or a slot of memory of the node.
 struct PushBuffer {
@@ -23,8 +118,6 @@ struct PushBuffer {
 /// The memory for a worker's pushes, and its part in staging those of its node.
 class PushBuffers {
 public:
-    using Transfers = std::vector<std::shared_ptr<OutgoingTransfer>>;
-
     /// @param context, layout outlive it. Errors: DeviceError.
     PushBuffers(WorkerContext& context, const ShardedLayout& layout);
 
@@ -41,6 +134,7 @@ public:
     void put(const PushBuffer& place, const PushId& push, std::span<const float> values);
     /// It leaves from its buffer by these.
     void leaves(const PushBuffer& place, Transfers transfers);
+    [[nodiscard]] const PushRoute& route() const noexcept { return route_; }
     /// Transfers of the oldest push, by server.
     [[nodiscard]] const Transfers& oldest() const noexcept { return buffers_->oldest(); }
 
@@ -53,7 +147,7 @@ public:
 
 private:
     WorkerContext& context_;
-    const ShardedLayout& layout_;
+    PushRoute route_;  ///< to the servers
     std::optional<SendBuffers> buffers_;
     std::optional<NodeSlots> slots_;  ///< with node staging
     std::optional<NodeAgent> agent_;

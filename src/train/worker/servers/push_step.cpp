@@ -1,12 +1,60 @@
 #include "train/worker/servers/push_step.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "train/run/train_parts.hpp"
-#include "train/worker/servers/split_batch_step.hpp"
+#include "cohort/core/error.hpp"
+#include "train/run/job_context.hpp"
+#include "train/worker/local_steps.hpp"
 
 namespace cohort {
+namespace {
+
+constexpr std::size_t kKeep = 4;
+
+}  // namespace
+
+GroupExchanges::GroupExchanges(AllReduceFactory make, std::int64_t floats, AllReduceScope scope)
+    : make_(std::move(make)), floats_(floats), scope_(std::move(scope)) {
+}
+
+std::list<GroupExchanges::Entry>::iterator GroupExchanges::find(const WorkOrder& work) {
+    return std::find_if(entries_.begin(), entries_.end(), [&work](const Entry& entry) {
+        return entry.generation == work.generation && entry.ranks == work.group;
+    });
+}
+
+GroupExchanges::Turn GroupExchanges::turn(const WorkOrder& work) {
+    check_invariant(static_cast<bool>(make_), "a worker of a group can make exchanges");
+    auto found = find(work);
+    if (found == entries_.end()) {
+        try {
+            entries_.push_front(
+                {.generation = work.generation,
+                 .ranks = work.group,
+                 .exchange = make_({work.group.begin(), work.group.end()}, floats_, scope_),
+                 .round = 1});
+        } catch (const RingBroken&) {
+            return {};
+        }
+        found = entries_.begin();
+        while (entries_.size() > kKeep) {
+            entries_.pop_back();
+        }
+    }
+    entries_.splice(entries_.begin(), entries_, found);
+    Entry& entry = entries_.front();
+    const Turn turn{.exchange = entry.exchange.get(), .round = entry.round};
+    entry.round += static_cast<std::uint64_t>(work.steps);
+    return turn;
+}
+
+void GroupExchanges::broke(const WorkOrder& work) {
+    if (const auto found = find(work); found != entries_.end()) {
+        entries_.erase(found);
+    }
+}
 
 PushStep::PushStep(WorkerContext& context, const ShardedLayout& layout, PushBuffers& places,
                    IterationTimes& times, AllReduceFactory rounds)
@@ -36,8 +84,8 @@ void PushStep::run(const PushJob& job) {
 }
 
 void PushStep::gradient(const PushJob& job) {
-    PushObserver observer(context_.compute().step_parts(), context_.links(), layout_,
-                          job.place.buffer, {job.id}, [&] { return give_up(job); });
+    PushObserver observer(context_.compute().step_context(), places_.route(), job.place.buffer,
+                          job.id, [&] { return give_up(job); });
     const auto result = context_.compute().train_step(view_of(job.batch), observer);
     if (result) {
         observer.finish();
@@ -48,13 +96,9 @@ void PushStep::gradient(const PushJob& job) {
         return;
     }
     times_.skip();
-    const auto transfers = observer.transfers();
-    for (std::size_t server = 0; server < transfers.size(); ++server) {
-        const auto floats = static_cast<std::uint64_t>(layout_.shards()[server].floats());
-        transfers[server]->release(floats * sizeof(float));  // to the end, whatever is in it
-    }
-    places_.leaves(job.place, transfers);
-    if (!transfers.empty()) {
+    places_.route().release(observer.transfers());
+    places_.leaves(job.place, observer.transfers());
+    if (!observer.transfers().empty()) {
         send({.push = job.id,
               .lease = job.order.lease,
               .version = job.version,
@@ -65,8 +109,8 @@ void PushStep::gradient(const PushJob& job) {
 
 /// The payload stays here; the node's head sums it with others when its update is decided.
 void PushStep::gradient_in_slot(const PushJob& job) {
-    SlotObserver observer(context_.compute().step_parts(), layout_, job.place.floats,
-                          [&] { return give_up(job); });
+    LayoutObserver observer(context_.compute().step_context(), layout_, job.place.floats,
+                            [&] { return give_up(job); });
     const auto result = context_.compute().train_step(view_of(job.batch), observer);
     if (!result) {
         times_.skip();
@@ -90,7 +134,7 @@ void PushStep::gradient_of_halves(const PushJob& job) {
     }
     places_.put(job.place, job.id, delta_);
     times_.computed(0, step->device_s);
-    Ticket ticket =
+    PushReport ticket =
         ticket_of(job, step->result, std::isfinite(step->mean_squares), step->mean_squares);
     ticket.halves = true;
     ticket.first_squares = step->squares[0];
@@ -135,8 +179,8 @@ bool PushStep::give_up(const PushJob& job) {
            (context_.coordinator().stopped() || context_.batches().revoked(job.order.lease));
 }
 
-Ticket PushStep::ticket_of(const PushJob& job, const BatchResult& result, bool finite,
-                           double squares) {
+PushReport PushStep::ticket_of(const PushJob& job, const BatchResult& result, bool finite,
+                               double squares) {
     WorkerTimes times = times_.times();
     times.use = context_.meter().use();
     times.telemetry_s = context_.meter().take_cost_s();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "train/protocol/protocol.hpp"
@@ -21,12 +22,32 @@ public:
     [[nodiscard]] std::int64_t version() const noexcept { return version_; }
 
     /// Parameters of `version` are in use.
-    void parameters(std::int64_t version) noexcept;
+    void parameters(std::int64_t version) noexcept {
+        version_ = version;
+        held_ = version_ >= least_;
+    }
     /// A mini-batch on `lease` begins: the permit is used up.
-    void begin(std::uint64_t lease) noexcept;
-    void revoke(const RevokeOrder& order) noexcept;
+    void begin(std::uint64_t lease) noexcept {
+        held_ = false;
+        begun_ = lease;
+        begun_version_ = version_;
+    }
+    void revoke(const RevokeOrder& order) noexcept {
+        least_ = std::max(least_, order.version);
+        held_ = held_ && version_ >= least_;
+        const bool came_back = begun_ != 0 && (begun_ <= order.up_to ||
+                                               std::find(order.leases.begin(), order.leases.end(),
+                                                         begun_) != order.leases.end());
+        if (came_back) {
+            begun_ = 0;
+            held_ = held_ || begun_version_ >= least_;
+        }
+    }
     /// The worker restarts: only parameters that are received from now on permit a mini-batch.
-    void join() noexcept;
+    void join() noexcept {
+        held_ = false;
+        begun_ = 0;
+    }
 
 private:
     std::int64_t version_ = -1;

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -29,6 +28,10 @@ public:
     /// Where parameter `at` lies, also as a begin of ranges that end in the same shard.
     [[nodiscard]] std::int64_t position(std::int64_t at) const noexcept {
         return at < shards_.front().end ? at : at + state();
+    }
+    /// All floats of a buffer that has this layout.
+    [[nodiscard]] std::span<float> all(const Buffer& buffer) const noexcept {
+        return {buffer.floats(), static_cast<std::size_t>(floats_)};
     }
     /// All floats of a shard in `buffer`.
     [[nodiscard]] std::span<float> part(float* buffer, const ShardRange& shard) const noexcept {

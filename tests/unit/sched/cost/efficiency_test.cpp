@@ -11,7 +11,7 @@ namespace cohort {
 namespace {
 
 TEST(StalenessPrior, WorkedByHand) {
-    const StalenessPrior prior;
+    const EfficiencyModel prior;
     EXPECT_DOUBLE_EQ(prior.efficiency({}), 1);
     EXPECT_DOUBLE_EQ(prior.efficiency({.mean_lag = 1}), 1 / 1.1);
     EXPECT_DOUBLE_EQ(prior.efficiency({.mean_lag = 0.5}), 1 / 1.025);
@@ -22,7 +22,7 @@ TEST(StalenessPrior, WorkedByHand) {
 /// Before anything is known of a network its parameters move little meanwhile: lag times scale is a
 /// quarter of a reference batch at most, as far as there are scales.
 TEST(StalenessPrior, IsCarefulWhileNothingIsMeasuredOfANetwork) {
-    const StalenessPrior prior;
+    const EfficiencyModel prior;
     EXPECT_EQ(prior.best_scale({.mean_lag = 0.2, .learns = true}).scale, 1);
     EXPECT_EQ(prior.best_scale({.mean_lag = 0.4, .learns = true}).scale, 0.5);
     EXPECT_EQ(prior.best_scale({.mean_lag = 3, .learns = true}).scale, 0.25);
@@ -80,10 +80,10 @@ TEST(EfficiencyModel, AddsUpItsTerms) {
 TEST(EfficiencyModel, IsThePriorWhereNothingIsMeasured) {
     StalenessFeatures unknown = usual(0.5, 0.5);
     unknown.step_curvature = 0;
-    EXPECT_EQ(full_model().efficiency(unknown), StalenessPrior().efficiency(unknown));
+    EXPECT_EQ(full_model().efficiency(unknown), EfficiencyModel().efficiency(unknown));
     unknown = usual(0.5, 0.5);
     unknown.noise_ratio = 0;
-    EXPECT_EQ(full_model().efficiency(unknown), StalenessPrior().efficiency(unknown));
+    EXPECT_EQ(full_model().efficiency(unknown), EfficiencyModel().efficiency(unknown));
 }
 
 TEST(EfficiencyModel, RefusesWhatItDoesNotKnow) {
@@ -96,11 +96,11 @@ TEST(EfficiencyModel, RefusesWhatItDoesNotKnow) {
     }
 }
 
-class Costs : public testing::TestWithParam<const StalenessCost*> {};
+class Costs : public testing::TestWithParam<const EfficiencyModel*> {};
 
 /// More lag is never better at the same scale, nor with the best one; and ssgd keeps its rate.
 TEST_P(Costs, NeverFallWithTheLag) {
-    const StalenessCost& cost = *GetParam();
+    const EfficiencyModel& cost = *GetParam();
     EXPECT_EQ(cost.best_scale(usual(0)).scale, 1);
     EXPECT_EQ(cost.best_scale(usual(0)).efficiency, 1);
     for (const double momentum : {0.0, 0.9}) {
@@ -128,7 +128,7 @@ TEST_P(Costs, NeverFallWithTheLag) {
     }
 }
 
-const StalenessPrior kPrior;
+const EfficiencyModel kPrior;
 const EfficiencyModel kModel = full_model();
 INSTANTIATE_TEST_SUITE_P(Staleness, Costs, testing::Values(&kPrior, &kModel));
 

@@ -96,10 +96,10 @@ std::vector<std::string> decisions(const std::string& mode, bool always, int& as
     telemetry.workers.resize(kWorkers);
     std::vector<std::string> reasons;
     for (int push = 0; push < 400; ++push) {
-        WorkerTelemetry& worker = telemetry.workers[push % kWorkers];
+        WorkerReport& worker = telemetry.workers[push % kWorkers];
         ++worker.pushes;
         const bool slow = push % kWorkers == 1 && push > 60 && push < 200;
-        worker.own_seconds = worker.last_seconds = slow ? 3 : 1;
+        worker.own_s = worker.last_own_s = slow ? 3 : 1;
         ++telemetry.updates;
         telemetry.samples_applied += 10;
         const RunCounts counts{.updates = telemetry.updates,

@@ -184,7 +184,7 @@ Forecast lies(const TelemetryHistory& history) {
     Forecast forecast;
     for (int worker = 0; worker < history.workers(); ++worker) {
         const double now_s =
-            history.size(worker) > 0 ? history.scaled_own_s(history.record(worker, 0)) : 1;
+            history.size(worker) > 0 ? history.record(worker, 0).own_s(history.batch()) : 1;
         const auto lie = static_cast<float>(now_s * std::exp(1.6 * (dice.next() - 1)));
         forecast.own_s.emplace_back(kMaxHorizon, lie);
     }

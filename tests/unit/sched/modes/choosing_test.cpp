@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "cohort/sched/rate_regressor.hpp"
-#include "sched/cost/plan_rates.hpp"
+#include "sched/modes/adaptive/plan_ranking.hpp"
 #include "sched/modes/adaptive/plan_space.hpp"
 #include "sched/modes/batch_balance.hpp"
 
@@ -85,7 +85,7 @@ TEST(RateRegressor, BeginsWithTheTimingModelAndLearnsWhatItMisses) {
 
 TEST(RateRegressor, BeginsWithWhatAnEarlierRunHasTaught) {
     NamedWeights taught{.trained_on = "", .terms = {}, .weights = {}};
-    const auto& names = RateFeatures::names();
+    const auto& names = RateFeatures::kNames;
     taught.terms = {names.begin(), names.end()};
     const RateRegressor::Weights start = RateRegressor::start_weights();
     taught.weights = {start.begin(), start.end()};

@@ -360,8 +360,8 @@ TEST(Modes, AScaleStaysWithThePolicy) {
     }
     const auto cutoff = make_policy("cutoff@0.5", setting);
     EXPECT_EQ(cutoff->start().plan->name, "ksync:4@0.5");
-    Telemetry slow{.workers = std::vector<WorkerTelemetry>(4, {.own_seconds = 1})};
-    slow.workers[3].own_seconds = 9;
+    Telemetry slow{.workers = std::vector<WorkerReport>(4, {.own_s = 1})};
+    slow.workers[3].own_s = 9;
     EXPECT_EQ(cutoff->decide(slow).plan->name, "ksync:3@0.5");
 }
 

@@ -40,7 +40,7 @@ public:
             for (std::size_t worker = 0; worker < clocks_.size(); ++worker) {
                 if (telemetry_.workers[worker].live) {
                     clocks_[worker].add(own_s(round_, worker));
-                    telemetry_.workers[worker].own_seconds = clocks_[worker].seconds();
+                    telemetry_.workers[worker].own_s = clocks_[worker].seconds();
                     ++telemetry_.workers[worker].pushes;
                     changes += ask() ? 1 : 0;
                 }
@@ -81,7 +81,7 @@ public:
 private:
     [[nodiscard]] std::vector<bool> live() const {
         std::vector<bool> live;
-        for (const WorkerTelemetry& worker : telemetry_.workers) {
+        for (const WorkerReport& worker : telemetry_.workers) {
             live.push_back(worker.live);
         }
         return live;

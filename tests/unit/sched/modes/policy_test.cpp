@@ -8,7 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "sched/modes/batch_balance.hpp"
-#include "sched/modes/policies.hpp"
+#include "sched/modes/policy_base.hpp"
 #include "support/sched/scalar_training.hpp"
 
 namespace cohort {
@@ -78,15 +78,15 @@ private:
         dice_ = dice_ * 6364136223846793005ULL + 1442695040888963407ULL;
         const double uniform = static_cast<double>(dice_ >> 40) / (1 << 24);
         clocks_[i].add(seconds_[i] * (1 + noise * (2 * uniform - 1)));
-        telemetry_.workers[i].own_seconds = clocks_[i].seconds();
-        telemetry_.workers[i].last_seconds = clocks_[i].last();
+        telemetry_.workers[i].own_s = clocks_[i].seconds();
+        telemetry_.workers[i].last_own_s = clocks_[i].last();
         ++telemetry_.workers[i].pushes;
         telemetry_.samples_applied += kBatch;
     }
     bool take(const Decision& decision) {
         if (decision.plan) {
             std::vector<bool> live;
-            for (const WorkerTelemetry& worker : telemetry_.workers) {
+            for (const WorkerReport& worker : telemetry_.workers) {
                 live.push_back(worker.live);
             }
             EXPECT_NO_THROW(check_plan(*decision.plan, static_cast<int>(seconds_.size()), live));

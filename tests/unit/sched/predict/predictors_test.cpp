@@ -27,9 +27,9 @@ TEST(Predictors, LastRepeatsTheNewest) {
     const Forecast forecast = last->predict();
     EXPECT_EQ(forecast.own_s.at(0), std::vector<float>(kMaxHorizon, 2));
     EXPECT_TRUE(forecast.own_s.at(1).empty()) << "nothing is known of it";
-    EXPECT_EQ(forecast.next(0), 2);
+    EXPECT_EQ(forecast.mean(0, 1), 2);
     EXPECT_EQ(forecast.mean(0, kMaxHorizon), 2);
-    EXPECT_EQ(forecast.next(1), 0);
+    EXPECT_EQ(forecast.mean(1, 1), 0);
     last->forget(0);
     EXPECT_TRUE(last->predict().own_s.at(0).empty());
 }
@@ -39,11 +39,11 @@ TEST(Predictors, EwmaFollowsAJumpAfterThree) {
     OwnTimes times(1);
     ewma->add(times.record(0, 1));
     ewma->add(times.record(0, 1.5));
-    EXPECT_NEAR(ewma->predict().next(0), 1.1, 1e-6);
+    EXPECT_NEAR(ewma->predict().mean(0, 1), 1.1, 1e-6);
     for (int i = 0; i < 3; ++i) {
         ewma->add(times.record(0, 4));
     }
-    EXPECT_EQ(ewma->predict().next(0), 4);
+    EXPECT_EQ(ewma->predict().mean(0, 1), 4);
 }
 
 TEST(Predictors, UnknownNamesAndMissingModels) {
@@ -52,7 +52,7 @@ TEST(Predictors, UnknownNamesAndMissingModels) {
 }
 
 TEST(Predictors, WithoutAForecastNothingIsKnown) {
-    EXPECT_EQ(Forecast().next(3), 0);
+    EXPECT_EQ(Forecast().mean(3, 1), 0);
     EXPECT_EQ(Forecast().mean(3, 10), 0);
 }
 

@@ -28,7 +28,7 @@ IterationRecord record(int worker, std::int64_t iteration, double compute_s,
 std::vector<double> newest_times(const TelemetryHistory& history, int worker, std::size_t count) {
     std::vector<double> times;
     for (std::size_t age = std::min(count, history.size(worker)); age > 0; --age) {
-        times.push_back(history.scaled_own_s(history.record(worker, age - 1)));
+        times.push_back(history.record(worker, age - 1).own_s(history.batch()));
     }
     return times;
 }

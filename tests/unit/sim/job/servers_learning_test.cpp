@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cohort/sched/modes.hpp"
-#include "sim/job/virtual_jobs.hpp"
+#include "sim/job/virtual_job.hpp"
 #include "support/sim/learner_run.hpp"
 #include "support/sim/virtual_runs.hpp"
 
@@ -89,7 +89,7 @@ TEST(Training, OfSsgdIsThatOfPlainUpdates) {
     while (!job->over()) {
         ASSERT_TRUE(queue.step());
     }
-    EXPECT_EQ(job->updates(), version);
+    EXPECT_EQ(job->session.counts().updates, version);
     EXPECT_EQ(learner->digest(), plain->digest()) << "bit for bit";
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/job/virtual_jobs.hpp"
+#include "sim/job/virtual_job.hpp"
 #include "support/sim/virtual_runs.hpp"
 
 namespace cohort {
@@ -48,7 +48,7 @@ JobSpec asgd_job(int first_node, std::int64_t pushes) {
 TEST(TwoJobs, GetHalfOfACardEach) {
     EventQueue queue;
     VirtualCluster cluster(queue, wide_profile(), 33, narrow_first_node());
-    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const std::unique_ptr<Learner> learner = std::make_unique<Learner>();
     const auto first = make_servers_job(cluster, *learner, asgd_job(1, 4000));
     const auto second = make_servers_job(cluster, *learner, asgd_job(17, 4000));
     cluster.start();
@@ -58,7 +58,7 @@ TEST(TwoJobs, GetHalfOfACardEach) {
         ASSERT_TRUE(queue.step());
     }
     EXPECT_NEAR(4000 / queue.now(), 0.5 * kCard / kBytes, 0.005 * kCard / kBytes);
-    EXPECT_NEAR(static_cast<double>(second->updates()), 4000, 20);
+    EXPECT_NEAR(static_cast<double>(second->session.counts().updates), 4000, 20);
     second->end("time");
     EXPECT_TRUE(second->over());
     EXPECT_TRUE(second->stuck()) << "nothing of it is left on the cluster";
@@ -68,7 +68,7 @@ TEST(TwoJobs, GetHalfOfACardEach) {
 TEST(TwoJobs, LeaveTheCardToEachOther) {
     EventQueue queue;
     VirtualCluster cluster(queue, wide_profile(), 33, narrow_first_node());
-    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const std::unique_ptr<Learner> learner = std::make_unique<Learner>();
     const auto first = make_servers_job(cluster, *learner, asgd_job(1, 400));
     const auto second = make_servers_job(cluster, *learner, asgd_job(17, 4000));
     cluster.start();
@@ -85,7 +85,7 @@ TEST(TwoJobs, LeaveTheCardToEachOther) {
 TEST(Arrivals, LeaveNothingBehind) {
     EventQueue queue;
     VirtualCluster cluster(queue, test::plain_profile(), 64, nullptr);
-    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const std::unique_ptr<Learner> learner = std::make_unique<Learner>();
     cluster.start();
     double sent = 0;
     for (int arrival = 0; arrival < 2000; ++arrival) {
@@ -113,34 +113,17 @@ TEST(Arrivals, LeaveNothingBehind) {
 /// Notes the learning rates that it is told.
 class Rates final : public Learner {
 public:
-    Released release(int worker, double lag, double lr, bool compensated) override {
+    Released release(int /*worker*/, double /*lag*/, double lr, bool /*compensated*/) override {
         released.push_back(lr);
-        return idle_->release(worker, lag, lr, compensated);
+        return {};
     }
-    WorkId start(const Job& job) override { return idle_->start(job); }
-    std::vector<WorkId> start_group(std::span<const Job> jobs) override {
-        return idle_->start_group(jobs);
-    }
-    Outcome outcome(WorkId work) override { return idle_->outcome(work); }
-    void forget(WorkId work) override { idle_->forget(work); }
     GradientAnswer apply(const Update& update) override {
         applied.push_back(update.lr);
-        return idle_->apply(update);
+        return {};
     }
-    void set_reference(WorkId work) override { idle_->set_reference(work); }
-    std::pair<double, double> compare(WorkId work) override { return idle_->compare(work); }
-    Accuracy evaluate(std::int64_t most) override { return idle_->evaluate(most); }
-    Accuracy evaluate_average(std::int64_t most) override { return idle_->evaluate_average(most); }
-    std::uint64_t digest() override { return idle_->digest(); }
-    [[nodiscard]] std::int64_t samples_computed() const override { return 0; }
-    [[nodiscard]] double engine_core_s() const override { return 0; }
-    [[nodiscard]] std::uint64_t buffer_bytes_most() const override { return 0; }
 
     std::vector<double> released;
     std::vector<double> applied;
-
-private:
-    std::unique_ptr<Learner> idle_ = make_idle_learner();
 };
 
 /// A server looks ahead with the rate of the update that it makes, not with the next one's.

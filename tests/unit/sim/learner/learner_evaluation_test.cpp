@@ -60,10 +60,9 @@ TEST(ParameterStore, AveragesItsVersions) {
         const std::vector<float> gradient = lone.gradient(slice(version * kBatch));
         const std::shared_ptr<float> values = store.take_buffer();
         std::copy(gradient.begin(), gradient.end(), values.get());
-        const ParameterStore::Push push{.values = values};
         store.apply(
             {.version = ++version, .samples = count, .lr = kLr, .terms = {{.coefficient = 1}}},
-            std::span(&push, 1), pool);
+            std::span(&values, 1), pool);
         const Learner::Released now = store.release(0, 0);
         samples += static_cast<double>(count);
         mean.resize(gradient.size());

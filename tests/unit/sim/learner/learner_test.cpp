@@ -374,9 +374,8 @@ TEST(Learner, SaysWhatIsWrong) {
 }
 
 TEST(IdleLearner, LearnsNothingAndAnswersAtOnce) {
-    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const std::unique_ptr<Learner> learner = std::make_unique<Learner>();
     const Learner::Released released = learner->release(3, 0.5, kLr, true);
-    EXPECT_NE(released, nullptr);
     const auto work = learner->start({.slice = slice(0), .parameters = released});
     EXPECT_NE(work, 0U);
     const std::vector<Learner::Job> jobs(3);
@@ -384,7 +383,7 @@ TEST(IdleLearner, LearnsNothingAndAnswersAtOnce) {
     EXPECT_TRUE(learner->outcome(work).finite);
     EXPECT_EQ(learner->apply({.version = 1, .terms = {{.work = work}}}).squares, 0);
     EXPECT_EQ(learner->evaluate(0).samples, 0);
-    EXPECT_EQ(learner->digest(), make_idle_learner()->digest());
+    EXPECT_EQ(learner->digest(), std::make_unique<Learner>()->digest());
 }
 
 }  // namespace

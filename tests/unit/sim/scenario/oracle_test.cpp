@@ -41,7 +41,7 @@ TEST(Oracle, SharesMultiplyAndDelaysAdd) {
         oracle({{.time_s = 0, .target = kWorker, .shares = {.device = 0.5, .delay_s = 0.05}},
                 {.time_s = 0, .target = kNode, .shares = {.device = 0.5, .delay_s = 0.01}}});
     predictor->add(record(0.5, 0.46));
-    EXPECT_NEAR(predictor->predict().next(0), 0.4 + 0.06, 1e-6);
+    EXPECT_NEAR(predictor->predict().mean(0, 1), 0.4 + 0.06, 1e-6);
 }
 
 TEST(Oracle, WaitingMovesWhatComesLater) {
@@ -63,7 +63,7 @@ TEST(Oracle, AnArrayOfQuestionsReadsTheTraceOnce) {
     const auto predictor = oracle(rows);
     for (int i = 0; i < 900; ++i) {
         predictor->add(record(i + 0.0005, 0.1));
-        EXPECT_NEAR(predictor->predict().next(0), i % 2 == 0 ? 0.1 : 0.2, 1e-6) << i;
+        EXPECT_NEAR(predictor->predict().mean(0, 1), i % 2 == 0 ? 0.1 : 0.2, 1e-6) << i;
     }
 }
 
@@ -82,7 +82,7 @@ TEST(Oracle, AVirtualRunConfirmsIt) {
         if (each.worker != 0) {
             continue;
         }
-        const double said = predictor->predict().next(0);
+        const double said = predictor->predict().mean(0, 1);
         error += said > 0 ? std::abs(said - each.own_s(kBatch)) / each.own_s(kBatch) : 0;
         judged += said > 0 ? 1 : 0;
         predictor->add(each);

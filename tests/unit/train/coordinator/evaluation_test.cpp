@@ -14,9 +14,9 @@
 #include "cohort/core/thread_team.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/data/tiny_dataset.hpp"
-#include "train/coordinator/evaluation.hpp"
-#include "train/coordinator/snapshot_evaluator.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/coordinator/evaluation/evaluation.hpp"
+#include "train/coordinator/evaluation/snapshot_evaluator.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {
@@ -57,7 +57,7 @@ protected:
     }
 
     TempFolder folder_;
-    JobParts parts_;
+    JobContext parts_;
 };
 
 TEST_F(EvaluationTest, PartsOfASetAddUpToTheWhole) {

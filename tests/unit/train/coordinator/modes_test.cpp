@@ -5,8 +5,8 @@
 #include "cohort/core/error.hpp"
 #include "cohort/train/events.hpp"
 #include "cohort/train/options.hpp"
+#include "session/load_monitor.hpp"
 #include "session/mode_controller.hpp"
-#include "session/worker_stats.hpp"
 #include "train/coordinator/lost_workers.hpp"
 
 namespace cohort {
@@ -46,7 +46,6 @@ ModeController desk(TrainOptions options, std::int64_t samples = 0) {
 TEST(ModeController, APlainModeStaysAsItIs) {
     ModeController modes = desk(servers("static:3"));
     EXPECT_EQ(modes.start().name, "static:3");
-    EXPECT_FALSE(modes.synchronous());
     for (std::int64_t samples = 0; samples < 1000; samples += 10) {
         EXPECT_FALSE(modes.ask(at(samples)));
     }
@@ -56,15 +55,14 @@ TEST(ModeController, APlainModeStaysAsItIs) {
 TEST(ModeController, FollowsTheSchedule) {
     ModeController modes = desk(servers("", "0:ssgd,200:static:3,400:asgd"));
     EXPECT_EQ(modes.start().name, "ssgd");
-    EXPECT_TRUE(modes.synchronous());
     EXPECT_FALSE(modes.ask(at(199)));
     auto change = modes.ask(at(205, 2));
     ASSERT_TRUE(change);
     EXPECT_EQ(change->plan.name, "static:3");
     EXPECT_EQ(modes.mode(), "static:3");
-    EXPECT_TRUE(modes.synchronous()) << "not in force yet";
+    EXPECT_EQ(modes.in_force(), "ssgd") << "not in force yet";
     modes.installed(change->plan, 2.5);
-    EXPECT_FALSE(modes.synchronous());
+    EXPECT_EQ(modes.in_force(), "static:3");
     EXPECT_FALSE(modes.ask(at(399)));
     EXPECT_EQ(modes.ask(at(1000))->plan.name, "asgd");
 }
@@ -177,8 +175,8 @@ TEST(ModeController, AnotherModeBeginsWithEqualBatches) {
     for (std::int64_t samples = 40; samples < 8000 && uneven.empty(); samples += 40) {
         Telemetry telemetry = at(samples);
         for (int worker = 0; worker < kWorkers; ++worker) {
-            WorkerTelemetry& one = telemetry.workers[static_cast<std::size_t>(worker)];
-            one.own_seconds = one.last_seconds = worker == 0 ? 3 : 1;
+            WorkerReport& one = telemetry.workers[static_cast<std::size_t>(worker)];
+            one.own_s = one.last_own_s = worker == 0 ? 3 : 1;
             one.pushes = samples / 40;
         }
         if (const auto change = modes.ask(telemetry)) {
@@ -206,8 +204,8 @@ TEST(ModeController, ADeterministicRunKnowsNoTimes) {
         for (std::int64_t samples = 40; samples < 8000; samples += 40) {
             Telemetry telemetry = at(samples);
             for (int worker = 0; worker < kWorkers; ++worker) {
-                WorkerTelemetry& one = telemetry.workers[static_cast<std::size_t>(worker)];
-                one.own_seconds = one.last_seconds = worker == 0 ? 5 : 1;
+                WorkerReport& one = telemetry.workers[static_cast<std::size_t>(worker)];
+                one.own_s = one.last_own_s = worker == 0 ? 5 : 1;
                 one.pushes = samples / 40;
             }
             if (const auto change = modes.ask(telemetry)) {
@@ -224,8 +222,8 @@ TEST(ModeController, ADeterministicRunKnowsNoTimes) {
 
 TEST(WorkerStats, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
     WorkerStats books(2, 100);
-    books.timed(1, 25, 0.5, Clock::Seconds(10));
-    books.timed(1, 0, 9, Clock::Seconds(11));
+    books.timed(1, 25, 0.5);
+    books.timed(1, 0, 9);
     books.settled({.worker = 1, .samples = 25, .lag = 1.5, .lag_updates = 3});
     books.settled({.worker = 1,
                    .samples = 25,
@@ -250,11 +248,7 @@ TEST(WorkerStats, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
     EXPECT_DOUBLE_EQ(one.lag_max, 2.5) << "of what was applied";
     EXPECT_EQ(one.lag_updates_sum, 7);
     EXPECT_EQ(one.refused[static_cast<std::size_t>(ReturnReason::kInterrupted)], 1);
-    const auto telemetry = books.telemetry(Clock::Seconds(12));
-    EXPECT_DOUBLE_EQ(telemetry[1].own_seconds, 2.0);
-    EXPECT_DOUBLE_EQ(telemetry[1].since_push_s, 1);
-    EXPECT_DOUBLE_EQ(telemetry[0].own_seconds, 0);
-    EXPECT_DOUBLE_EQ(telemetry[0].since_push_s, 0) << "it has not pushed yet";
+    EXPECT_DOUBLE_EQ(books.reports()[0].own_s, 0) << "it has not pushed yet";
     EXPECT_DOUBLE_EQ(books.slowest_own_s(), 2.0);
     ClusterReport cluster{.mode = "x", .pending = 0, .workers = books.reports()};
     EXPECT_EQ(cluster.total().pushes, 2);
@@ -263,14 +257,14 @@ TEST(WorkerStats, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
 
 TEST(WorkerStats, AWorkerThatCameBackIsTimedAnew) {
     WorkerStats books(2, 10);
-    books.timed(0, 10, 5, Clock::Seconds(1));
+    books.timed(0, 10, 5);
     books.lost(0);
     EXPECT_DOUBLE_EQ(books.slowest_own_s(), 0);
-    EXPECT_FALSE(books.telemetry(Clock::Seconds(2))[0].live);
+    EXPECT_FALSE(books.reports()[0].live);
     books.joined(0);
     EXPECT_TRUE(books.reports()[0].live);
     EXPECT_EQ(books.reports()[0].lost, 1);
-    books.timed(0, 10, 1, Clock::Seconds(3));
+    books.timed(0, 10, 1);
     EXPECT_DOUBLE_EQ(books.reports()[0].own_s, 1);
 }
 

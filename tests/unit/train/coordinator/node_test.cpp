@@ -13,8 +13,7 @@
 #include "support/train/local_network.hpp"
 #include "support/train/server_pushes.hpp"
 #include "train/coordinator/servers/node_aggregation.hpp"
-#include "train/worker/node_agent.hpp"
-#include "train/worker/node_slots.hpp"
+#include "train/worker/node_staging.hpp"
 
 namespace cohort {
 namespace {
@@ -208,15 +207,15 @@ protected:
         }
         for (int worker = 0; worker < kWorkers; ++worker) {
             const int rank = network_.map().rank_of_worker(worker);
-            links_.push_back(std::make_unique<Links>(
-                Links{network_.messenger(rank), network_.operations(rank), network_.map()}));
+            comm_.push_back(std::make_unique<CommContext>(
+                CommContext{network_.messenger(rank), network_.operations(rank), network_.map()}));
             slots_.push_back(std::make_unique<NodeSlots>(layout_.floats()));
         }
     }
     void start(int worker) {
         const auto at = static_cast<std::size_t>(worker);
         agents_[worker] =
-            std::make_unique<NodeAgent>(*links_[at], layout_, worker, slots_[at]->descriptor());
+            std::make_unique<NodeAgent>(*comm_[at], layout_, worker, slots_[at]->descriptor());
     }
     void stage(const TestPush& push, int slot) {
         const auto worker = static_cast<std::size_t>(push.id.worker);
@@ -236,7 +235,7 @@ protected:
     ShardedLayout layout_{cut_shards(graph_, GetParam())};
     test::LocalNetwork network_;
     std::vector<std::unique_ptr<Sink>> sinks_;
-    std::vector<std::unique_ptr<Links>> links_;
+    std::vector<std::unique_ptr<CommContext>> comm_;
     std::vector<std::unique_ptr<NodeSlots>> slots_;
     std::map<int, std::unique_ptr<NodeAgent>> agents_;
 };

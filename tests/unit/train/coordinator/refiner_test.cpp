@@ -7,6 +7,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "support/sched/hog_series.hpp"
+#include "support/train/predictor_error.hpp"
 #include "train/coordinator/modes/predictor_refinement.hpp"
 #include "train/coordinator/modes/predictor_refiner.hpp"
 
@@ -54,8 +55,8 @@ TEST(PredictorRefinement, FollowsALoadThatHasChanged) {
         }
     }
     const std::vector<PredictorSeries> unseen = hog_series_of(kChanged, 4, 420, 9);
-    const PredictorError before = predictor_error(known_model(), unseen);
-    const PredictorError after = predictor_error(*refinement.model(), unseen);
+    const PredictorError before = test::predictor_error(known_model(), unseen);
+    const PredictorError after = test::predictor_error(*refinement.model(), unseen);
     RecordProperty("before", std::to_string(before.time));
     RecordProperty("after", std::to_string(after.time));
     EXPECT_LT(after.time, 0.6 * before.time);
@@ -126,8 +127,8 @@ TEST(PredictorRefinement, KeepsItsModelWhenNothingBetterIsFound) {
         }
     }
     const std::vector<PredictorSeries> unseen = hog_series_of(kKnown, 4, 420, 9);
-    EXPECT_LT(predictor_error(*refinement.model(), unseen).all,
-              1.1 * predictor_error(known_model(), unseen).all);
+    EXPECT_LT(test::predictor_error(*refinement.model(), unseen).all,
+              1.1 * test::predictor_error(known_model(), unseen).all);
 }
 
 TEST(PredictorRefiner, EndsInTheMiddleOfAPause) {

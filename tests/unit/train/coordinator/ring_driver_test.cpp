@@ -137,19 +137,19 @@ TEST(RingUpdateDriver, OnlyTheNewestQueuedPlanCounts) {
 /// member says that it has it just before the rider answers that it has a new parent.
 TEST(RingUpdateDriver, AGradientThatReachesAMemberThatHasLeftIsVoid) {
     RingJob job("smallcnn", 3, ring_plan({0}, {1, 2}), 16 * 100'000);
-    constexpr auto kStaged = static_cast<std::uint16_t>(MessageKind::kStaged);
+    constexpr auto kPushReceived = static_cast<std::uint16_t>(MessageKind::kPushReceived);
     constexpr auto kTaken = static_cast<std::uint16_t>(RingMessageKind::kRoleTaken);
     job.begin();
     job.until([&job] { return applied_of(job, 2) > 0; });
     job.holds = [](const Message& message) {
-        return message.kind == kStaged ? decode<Staged>(message.body).push.worker == 2
-                                       : message.kind == kTaken && message.from.rank == 2;
+        return message.kind == kPushReceived ? decode<PushReceived>(message.body).push.worker == 2
+                                             : message.kind == kTaken && message.from.rank == 2;
     };
     job.until([&job] { return !job.held.empty(); });
     job.flow->install({ring_plan({1}, {0, 2}), {}});
     job.until([&job] { return job.held.size() == 2; });
     ASSERT_EQ(job.books.plans.size(), 1U);
-    job.release({kStaged, kTaken});
+    job.release({kPushReceived, kTaken});
     const int applied = applied_of(job, 2);
     job.until([&] { return applied_of(job, 2) > applied; });
     job.books.session().stop();

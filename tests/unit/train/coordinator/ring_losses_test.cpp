@@ -208,8 +208,8 @@ TEST(RingLosses, OfARiderAndItsParentAfterTheEnd) {
             job.books.session().stop();
         }
         waits = job.books.updates.size() > 3 &&
-                message.kind == static_cast<std::uint16_t>(MessageKind::kTicket) &&
-                decode<Ticket>(message.body).push.worker == 2;
+                message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport) &&
+                decode<PushReport>(message.body).push.worker == 2;
     };
     job.begin();
     job.finish();

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "train/fit/predictor_scores_text.hpp"
+#include "train/run/run_records.hpp"
 
 namespace cohort {
 namespace {
@@ -18,9 +18,9 @@ const std::vector<PredictorScore> kScores{{.predictor = "auto",
                                           {.predictor = "auto", .uses = "ewma", .horizon = 10}};
 
 TEST(PredictorScoresText, OneObjectPerHorizon) {
-    EXPECT_EQ(predictor_scores_json({}), "[]");
+    EXPECT_EQ(predictor_scores_json({}).dump(), "[]");
     EXPECT_EQ(
-        predictor_scores_json({kScores.data(), 1}),
+        predictor_scores_json({kScores.data(), 1}).dump(),
         R"([{"predictor":"auto","uses":"ewma","horizon":1,"predictions":8,"relative_error":0.125,)"
         R"("precision":0.75,"recall":0.5,"f1":0.6}])");
 }

@@ -11,7 +11,6 @@
 #include "support/core/child_process.hpp"
 #include "support/core/file_bytes.hpp"
 #include "support/core/temp_folder.hpp"
-#include "train/protocol/lease_codec.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 

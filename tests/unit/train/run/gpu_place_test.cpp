@@ -7,7 +7,7 @@
 #include "cohort/train/options.hpp"
 #include "core/system/launch_env.hpp"
 #include "support/core/child_process.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cohort/core/error.hpp"
 #include "support/core/message_of.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {

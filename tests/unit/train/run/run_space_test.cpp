@@ -1,4 +1,3 @@
-#include "train/run/run_space.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -93,7 +93,7 @@ TEST_F(Line, AWaitHasANameAndNamesWhoIsMissing) {
     EXPECT_THAT(stalls[0].missing, testing::ElementsAre(2, 1)) << "worker 1, and node 0's first";
     send_all(announce_from(1, late));
     send_all(announce_from(0, sum));
-    (void)receive(coordinator(), Port::kCoordinator, MessageKind::kStaged);
+    (void)receive(coordinator(), Port::kCoordinator, MessageKind::kPushReceived);
     (void)receive_parameters(0, 1);
     stop();
     EXPECT_EQ(errors_, std::vector<std::string>{});
@@ -134,7 +134,7 @@ TEST_F(Line, StopDoesNotWaitForTheSumThatALostHeadHadBegun) {
     const auto broken = announce_from(0, sum);
     broken->transfers[0]->release(5000);
     push(make_push(graph_, {1, 0, 1}, 1, 2));  // the sum's announcement was here before it
-    (void)receive(coordinator(), Port::kCoordinator, MessageKind::kStaged);
+    (void)receive(coordinator(), Port::kCoordinator, MessageKind::kPushReceived);
     network_->membership().exclude(network_->map().rank_of_worker(0));
     order(MessageKind::kDiscard, DiscardOrder{{sum.id}});
     order(MessageKind::kStop, Empty{});
@@ -182,23 +182,23 @@ TEST_F(Line, PushesAreReportedWithWhatTheReferenceSays) {
     begin(1);
     const auto staged = [this](const TestPush& one) {
         push(one);
-        return decode<Staged>(
-            receive(coordinator(), Port::kCoordinator, MessageKind::kStaged).body);
+        return decode<PushReceived>(
+            receive(coordinator(), Port::kCoordinator, MessageKind::kPushReceived).body);
     };
     const TestPush reference = make_push(graph_, {0, 0, 1}, 1, 1);
     EXPECT_EQ(staged(reference).reference_squares, 0);
     order(MessageKind::kReference, ReferenceOrder{reference.id});
     TestPush same = reference;
     same.id.sequence = 2;
-    const Staged compared = staged(same);
+    const PushReceived compared = staged(same);
     EXPECT_GT(compared.reference_squares, 0);
     EXPECT_EQ(compared.reference_dot, compared.reference_squares);
 
     FireOrder update = fire_order(1, {same});
     update.question.norm = true;
     order(MessageKind::kFire, update);
-    const auto summed =
-        decode<Summed>(receive(coordinator(), Port::kCoordinator, MessageKind::kSummed).body);
+    const auto summed = decode<GradientStatsReply>(
+        receive(coordinator(), Port::kCoordinator, MessageKind::kGradientStats).body);
     EXPECT_EQ(summed.version, 1);
     EXPECT_NEAR(summed.answer.squares, compared.reference_squares, 1e-9 * summed.answer.squares);
     stop();

@@ -125,12 +125,12 @@ TEST_P(AnyServers, PushesAreComparedWithTheReference) {
         product += v * static_cast<double>(push.gradient[i]);
         squares += v * v;
     }
-    Staged sum;
+    PushReceived sum;
     for (int part = 0; part < GetParam(); ++part) {
         ServerShard& shard = group.shard(static_cast<std::size_t>(part));
         ASSERT_TRUE(stage(shard, reference));
         ASSERT_TRUE(stage(shard, push));
-        Staged staged{.push = push.id};
+        PushReceived staged{.push = push.id};
         shard.compare(staged);
         EXPECT_EQ(staged.reference_squares, 0) << "there is none yet";
         shard.set_reference(reference.id);

@@ -331,9 +331,9 @@ TEST_F(Staging, ADiscardMayComeBeforeTheBytes) {
     const PushId coming{0, 0, 1};
     EXPECT_FALSE(announce(coming).empty());
     staging_.discard(coming);
-    EXPECT_EQ(staging_.coming(), std::vector<PushId>{coming});  // the transfer still writes there
+    EXPECT_EQ(staging_.coming(), std::vector<int>{0});  // the transfer still writes there
     EXPECT_FALSE(staging_.arrived(coming));
-    EXPECT_EQ(staging_.coming(), std::vector<PushId>());
+    EXPECT_EQ(staging_.coming(), std::vector<int>());
     EXPECT_FALSE(announce({1, 0, 1}).empty());
     EXPECT_EQ(staging_.bytes_most(), kFloats * sizeof(float)) << "its memory is used again";
     EXPECT_TRUE(staging_.arrived({1, 0, 1}));

@@ -69,7 +69,7 @@ TEST_P(Jobs, APushIsTheGradientOfItsMiniBatch) {
             EXPECT_EQ(id.sequence, lease);
             pushed.insert(pushed.end(), part.begin(), part.begin() + shard.parameters());
         }
-        const auto ticket = rig.told<Ticket>(MessageKind::kTicket);
+        const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
         EXPECT_TRUE(ticket.finite);
         EXPECT_EQ(ticket.samples, 16);
         EXPECT_GT(ticket.times.compute_s, 0);

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "support/train/worker_rig.hpp"
-#include "train/worker/ring/worker_ring_observer.hpp"
-#include "train/worker/servers/announced_ranges.hpp"
-#include "train/worker/servers/worker_push.hpp"
+#include "train/worker/servers/push_buffers.hpp"
 #include "train/worker/servers/worker_times.hpp"
+#include "train/worker/worker_observer.hpp"
 
 namespace cohort {
 namespace {
@@ -18,7 +17,7 @@ namespace {
 /// Keeps what it is told, and checks the order.
 class Keeper final : public GradientObserver {
 public:
-    Keeper(const StepParts& parts, Pieces pieces, std::function<bool()> give_up = {})
+    Keeper(const StepContext& parts, Pieces pieces, std::function<bool()> give_up = {})
         : GradientObserver(parts, std::move(give_up), false, pieces),
           gradient(parts.replica.gradients().size(), -77.0F) {}
 
@@ -61,7 +60,7 @@ struct DeviceSteps : testing::Test {
     DeviceSteps() : rig("resnet20", 1, 1), lone(rig.job.graph), device(lone.replica) {
         lone.replica.initialise(5);
     }
-    [[nodiscard]] StepParts on_device() { return {lone.replica, injector, &device}; }
+    [[nodiscard]] StepContext on_device() { return {lone.replica, injector, &device}; }
     bool step(std::int64_t position, GradientObserver& observer) {
         const LoadedBatch batch = rig.batch(position, 8);
         const bool whole = lone.replica.train_step(view_of(batch), 1, observer).has_value();
@@ -132,7 +131,7 @@ TEST_F(DeviceSteps, ARoundOnTheDeviceHasTheBitsOfOneOnTheHost) {
     ASSERT_TRUE(step(0, on_there));
     const auto host = make_solo_all_reduce(static_cast<std::int64_t>(floats));
     const std::span<float> here = host->begin(1);
-    for (const StepParts& parts : {StepParts{lone.replica, injector}, on_device()}) {
+    for (const StepContext& parts : {StepContext{lone.replica, injector}, on_device()}) {
         std::fill(here.begin(), here.end(), -77.0F);
         RingObserver on_here(parts, *host, here, 0.625F, added);
         ASSERT_TRUE(step(0, on_here));
@@ -159,7 +158,7 @@ TEST_F(DeviceSteps, TheRestOfAStepThatFailedIsAnnouncedOnce) {
         {{0, 16}}, {{0, total}},
     };
     for (const auto& ranges : before) {
-        for (const StepParts& parts : {on_device(), StepParts{lone.replica, injector}}) {
+        for (const StepContext& parts : {on_device(), StepContext{lone.replica, injector}}) {
             Keeper keeper(parts, GradientObserver::Pieces::kHost);
             AnnouncedRanges announced(keeper);
             for (const auto& [begin, end] : ranges) {

@@ -27,7 +27,8 @@ struct Workers {
         for (int worker = 0; worker < count; ++worker) {
             const int rank = rig.network.map().rank_of_worker(worker);
             contexts.push_back(std::make_unique<WorkerContext>(
-                Links{rig.network.messenger(rank), rig.network.operations(rank), rig.network.map()},
+                CommContext{rig.network.messenger(rank), rig.network.operations(rank),
+                            rig.network.map()},
                 rig.job, rig.environment, worker));
             contexts.back()->replica().initialise(3);
             steps.push_back(std::make_unique<LocalSteps>(*contexts.back(), floats()));

@@ -95,7 +95,7 @@ protected:
         clock->until_held();
     }
     void expect_push(std::uint64_t lease, std::int64_t version) {
-        const auto ticket = rig.told<Ticket>(MessageKind::kTicket);
+        const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
         EXPECT_EQ(ticket.lease, lease);
         EXPECT_EQ(ticket.version, version);
         EXPECT_FALSE(ticket.given_up);
@@ -255,7 +255,7 @@ TEST_F(WorkerOrdersDeep, WhatHasBegunToLeaveLeavesToItsEndAndIsGivenUp) {
     clock->until_held();
     revoke({2}, 6);
     clock->open();
-    const auto ticket = rig.told<Ticket>(MessageKind::kTicket);
+    const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
     EXPECT_TRUE(ticket.given_up);
     EXPECT_EQ(ticket.lease, 2U);
     for (const ShardRange& shard : rig.servers->shards()) {
@@ -274,7 +274,7 @@ TEST_F(WorkerOrders, AValidationLeaseLeavesTheLeaveAlone) {
               LeaseOrder{.lease = kValidation, .position = 40, .count = 8, .validation = true});
     leases(1, 2);
     parameters(4);
-    const auto ticket = rig.told<Ticket>(MessageKind::kTicket);
+    const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
     EXPECT_TRUE(ticket.validation);
     EXPECT_EQ(ticket.lease, kValidation);
     EXPECT_EQ(ticket.version, 4);
@@ -288,7 +288,7 @@ protected:
         rig.order(0, MessageKind::kJoin, JoinOrder{incarnation, version, leases_up_to});
     }
     void expect_first_push(std::uint64_t lease, std::int64_t version) {
-        const auto ticket = rig.told<Ticket>(MessageKind::kTicket);
+        const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
         EXPECT_EQ(ticket.push, (PushId{.worker = 0, .incarnation = 1, .sequence = 1}));
         EXPECT_EQ(ticket.lease, lease);
         EXPECT_EQ(ticket.version, version);

@@ -7,7 +7,7 @@
 
 #include "cohort/core/error.hpp"
 #include "support/train/worker_rig.hpp"
-#include "train/worker/servers/worker_push.hpp"
+#include "train/worker/servers/push_buffers.hpp"
 
 namespace cohort {
 namespace {
@@ -70,11 +70,12 @@ struct PushTest : testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Shards, PushTest, testing::Values(1, 2, 5));
 
 TEST_P(PushTest, BytesAreFinalWhenTheyAreReleasedAndLeaveWhileBackwardRuns) {
-    const Links links{messenger, rig.network.operations(0), rig.network.map()};
+    const CommContext comm{messenger, rig.network.operations(0), rig.network.map()};
     lone.replica.initialise(5);
     auto buffer = std::make_shared<Buffer>(
         lone.device->allocate_host(static_cast<std::size_t>(layout.floats()) * sizeof(float)));
-    PushObserver observer({lone.replica, injector}, links, layout, buffer, {});
+    const PushRoute route = PushRoute::to_servers(comm, layout);
+    PushObserver observer({lone.replica, injector}, route, buffer, {});
     const LoadedBatch batch = rig.batch(0, 8);
     ASSERT_TRUE(lone.replica.train_step(view_of(batch), 1, observer));
     observer.finish();

@@ -313,8 +313,8 @@ TEST(WorkerRing, ARiderKeepsItsParametersUntilALoss) {
             ASSERT_TRUE(message) << "it waits for parameters";
             came.insert(message->kind);
         }
-        EXPECT_EQ(came, (std::set{static_cast<std::uint16_t>(MessageKind::kTicket),
-                                  static_cast<std::uint16_t>(MessageKind::kStaged)}));
+        EXPECT_EQ(came, (std::set{static_cast<std::uint16_t>(MessageKind::kPushReport),
+                                  static_cast<std::uint16_t>(MessageKind::kPushReceived)}));
     }
 }
 

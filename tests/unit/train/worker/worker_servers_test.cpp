@@ -11,7 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
 #include "support/train/worker_rig.hpp"
-#include "train/coordinator/evaluation.hpp"
+#include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/protocol/protocol_ring.hpp"
 
 namespace cohort {
@@ -71,7 +71,7 @@ TEST_P(WorkerServers, GradientsAndStatisticsArriveExactlyAsAReplicaMakesThem) {
     for (const auto& [values, version, lease, count] :
          {std::tuple(&first, 4, 7U, 16), std::tuple(&second, 6, 9U, 5)}) {
         rig.servers->send_all(0, *values, {.version = version});
-        const auto ticket = rig.told<Ticket>(MessageKind::kTicket);
+        const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
         Reference reference(rig, *values, position, count);
         expect_push(rig, reference, ++push);
         EXPECT_EQ(ticket.push.sequence, push);
@@ -99,7 +99,7 @@ TEST_P(WorkerServers, AHalvedLeaseSaysTheNormsOfBothHalves) {
               LeaseOrder{.lease = 7, .position = 0, .count = kCount, .work = {}, .halves = true});
     const Values values(rig.job.graph, 1);
     rig.servers->send_all(0, values, {.version = 4});
-    const auto ticket = rig.told<Ticket>(MessageKind::kTicket);
+    const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
     Reference whole(rig, values, 0, kCount);
     EXPECT_TRUE(ticket.halves);
     EXPECT_TRUE(ticket.finite);
@@ -137,7 +137,7 @@ TEST(WorkerServersStart, OnlyOnOneVersionOfAllShardsAndOnTheNewest) {
     rig.servers->send(0, 0, fresh, {.version = 5});
     EXPECT_TRUE(rig.quiet());
     rig.servers->send(1, 0, fresh, {.version = 5});
-    const auto ticket = rig.told<Ticket>(MessageKind::kTicket);
+    const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
     EXPECT_EQ(ticket.version, 5);
     Reference reference(rig, fresh, 0, 16);
     expect_push(rig, reference, 1);
@@ -153,12 +153,12 @@ TEST(WorkerServersStart, ARefusedPushIsFollowedByTheSameVersionAgain) {
     Values broken(rig.job.graph, 1);
     broken.parameters[3] = std::numeric_limits<float>::quiet_NaN();
     rig.servers->send_all(0, broken, {.version = 3});
-    const auto bad = rig.told<Ticket>(MessageKind::kTicket);
+    const auto bad = rig.told<PushReport>(MessageKind::kPushReport);
     EXPECT_FALSE(bad.finite);
     EXPECT_EQ(bad.lease, 1U);
     const Values whole(rig.job.graph, 1);
     rig.servers->send_all(0, whole, {.version = 3});
-    const auto good = rig.told<Ticket>(MessageKind::kTicket);
+    const auto good = rig.told<PushReport>(MessageKind::kPushReport);
     EXPECT_TRUE(good.finite);
     EXPECT_EQ(good.lease, 2U);
     EXPECT_EQ(good.push.sequence, 2U);
@@ -171,7 +171,7 @@ TEST(WorkerServersStart, WaitsForALeaseWithParametersInHand) {
     rig.servers->send_all(0, Values(rig.job.graph, 1), {.version = 0});
     EXPECT_TRUE(rig.quiet());
     rig.lease(0, 5, 32, 8);
-    EXPECT_EQ(rig.told<Ticket>(MessageKind::kTicket).lease, 5U);
+    EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).lease, 5U);
 }
 
 TEST(WorkerServersEvaluation, PartsAddUpToTheWholeAndTrainingGoesOn) {
@@ -192,7 +192,7 @@ TEST(WorkerServersEvaluation, PartsAddUpToTheWholeAndTrainingGoesOn) {
         sum.correct += done.correct;
         sum.loss_sum += done.loss_sum;
     }
-    EXPECT_EQ(rig.told<Ticket>(MessageKind::kTicket).version, 2);
+    EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).version, 2);
 
     test::LoneReplica whole(rig.job.graph);
     std::copy(values.parameters.begin(), values.parameters.end(),
@@ -253,7 +253,7 @@ TEST(WorkerServersWaits, OnlyWhatAPeerOwesIsAStall) {
     rig.lease(0, 1, 0, 16);
     const Values values(rig.job.graph, 1);
     rig.servers->send_all(0, values, {.version = 0});
-    rig.told<Ticket>(MessageKind::kTicket);
+    rig.told<PushReport>(MessageKind::kPushReport);
     EXPECT_TRUE(rig.begun(0));
     rig.until_waiting(0, "parameters");
     const auto owed = rig.stalls(0);
@@ -264,7 +264,7 @@ TEST(WorkerServersWaits, OnlyWhatAPeerOwesIsAStall) {
     rig.until_waiting(0, "lease");
     EXPECT_TRUE(rig.stalls(0).empty()) << "another worker is slow with the last mini-batch";
     rig.lease(0, 2, 16, 16);
-    EXPECT_EQ(rig.told<Ticket>(MessageKind::kTicket).lease, 2U);
+    EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).lease, 2U);
 }
 
 TEST(WorkerServersStop, EndsInEveryState) {
@@ -282,7 +282,7 @@ TEST(WorkerServersStop, EndsInEveryState) {
             rig.servers->send_all(0, Values(rig.job.graph, 1), {.version = 0});
         }
         if (state == kPushed) {
-            rig.told<Ticket>(MessageKind::kTicket);
+            rig.told<PushReport>(MessageKind::kPushReport);
             rig.lease(0, 2, 16, 16);
         } else {
             EXPECT_TRUE(rig.quiet());
@@ -324,7 +324,7 @@ TEST(WorkerServersStop, ARequestOfTheRankGoesToTheCoordinatorOnce) {
     EXPECT_EQ(rig.told<StopRequest>(MessageKind::kStopRequested).rank, 1);
     rig.lease(0, 1, 0, 16);
     rig.servers->send_all(0, Values(rig.job.graph, 1), {.version = 0});
-    rig.told<Ticket>(MessageKind::kTicket);
+    rig.told<PushReport>(MessageKind::kPushReport);
     EXPECT_TRUE(rig.quiet()) << "no second request";
     rig.order(0, MessageKind::kStop, Empty{});
     rig.told<Farewell>(MessageKind::kFarewell);
@@ -361,7 +361,7 @@ TEST(WorkerServersErrors, OrdersThatMakeNoSenseEndTheRun) {
         rig.order(0, MessageKind::kBegin, BeginOrder{});
         rig.lease(0, 1, 0, 16);
         rig.servers->send_all(0, Values(rig.job.graph, 1), {.version = 4});
-        rig.told<Ticket>(MessageKind::kTicket);  // it has version 4
+        rig.told<PushReport>(MessageKind::kPushReport);  // it has version 4
         rig.servers->send_all(0, Values(rig.job.graph, 1), {.version = 3});
         expect_error<PeerError>(rig.error(0), "older");
     }

@@ -1,0 +1,76 @@
+#include "train/coordinator/run_requests.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "core/log.hpp"
+#include "train/run/run_folder.hpp"
+
+namespace cohort {
+
+RunRequests::RunRequests(const RankMap& map, TrainingSession& session, const RunReporter& reporter,
+                         std::function<void()> stop)
+    : map_(map), session_(session), reporter_(reporter), stop_(std::move(stop)) {
+}
+
+void RunRequests::open() {
+    try {
+        server_.emplace(RunFolder(reporter_.options().out).control,
+                        [this](const std::string& words) { return answer(words); });
+    } catch (const FileError& error) {
+        log_warn("no requests (cohort ctl) are taken: {}", error.what());
+    }
+}
+
+std::string RunRequests::answer(const std::string& words) {
+    constexpr std::string_view kMode = "mode ";
+    if (words == "status") {
+        return status();
+    }
+    if (words == "stop") {
+        log_info("request: stop");
+        stop_();
+        return "the run ends after a checkpoint, with status 75\n";
+    }
+    if (!words.starts_with(kMode)) {
+        fail<UsageError>({.where = "request",
+                          .what = "it is unknown",
+                          .expected = "mode MODE, status or stop",
+                          .got = "'" + words + "'"});
+    }
+    if (session_.stopping()) {
+        fail<UsageError>({.where = "request", .what = "training is over"});
+    }
+    const std::string mode = words.substr(kMode.size());
+    session_.modes().request(mode);
+    session_.request_consultation();
+    log_info("request: mode {}", mode);
+    return fmt::format("{} follows {} at the next fence\n", mode, session_.modes().mode());
+}
+
+std::string RunRequests::status() const {
+    const ClusterReport now = reporter_.cluster();
+    const TrainProgress& progress = reporter_.progress();
+    std::string text = fmt::format(
+        "mode {}\n{} of {} samples applied in {} updates, {:.1f} s of training\n"
+        "{} of {} workers live, {} pushes wait for others\n",
+        now.mode, progress.samples_applied, reporter_.budget_samples(), progress.updates,
+        progress.train_seconds, now.live(), now.workers.size(), now.pending);
+    for (std::size_t worker = 0; worker < now.workers.size(); ++worker) {
+        const WorkerReport& one = now.workers[worker];
+        fmt::format_to(std::back_inserter(text),
+                       "worker {} ({}): {}, lag {:.2f}, own time {:.3f} s, {} samples applied\n",
+                       worker, map_.describe(map_.rank_of_worker(static_cast<int>(worker))),
+                       one.live ? "live" : "lost", one.lag, one.own_s, one.samples);
+        if (worker < now.loads.size() && one.live) {
+            text += "  " + describe(now.loads[worker]) + "\n";
+        }
+    }
+    return text;
+}
+
+}  // namespace cohort

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "cohort/core/clock.hpp"
+#include "train/coordinator/control_server.hpp"
+#include "train/coordinator/run_reporter.hpp"
+#include "train/protocol/comm.hpp"
+
+namespace cohort {
+
+/// Carries out what people ask of a run (`cohort ctl`): its status, another mode, to stop.
+class RunRequests {
+public:
+    /// All of them outlive it. @param stop  ends the run after a checkpoint
+    RunRequests(const RankMap& map, TrainingSession& session, const RunReporter& reporter,
+                std::function<void()> stop);
+
+    /// Requests are taken from now on. A folder that cannot be made is logged: then there are none.
+    void open();
+    /// Answers what has been asked, once in a while.
+    void look(Clock::Seconds now) {
+        if (server_) {
+            server_->look(now);
+        }
+    }
+
+private:
+    /// @return the answer. Errors: UsageError.
+    [[nodiscard]] std::string answer(const std::string& words);
+    [[nodiscard]] std::string status() const;
+
+    const RankMap& map_;
+    TrainingSession& session_;
+    const RunReporter& reporter_;
+    std::function<void()> stop_;
+    std::optional<ControlServer> server_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,94 @@
+#include "train/coordinator/run_start.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/log.hpp"
+#include "formats/predictor_file.hpp"
+#include "formats/weights_file.hpp"
+#include "train/run/job_context.hpp"
+#include "train/run/run_folder.hpp"
+#include "train/run/snapshot.hpp"
+
+namespace cohort {
+namespace {
+
+ModeSetting setting_of(const JobContext& parts, int workers) {
+    ModeSetting setting = mode_setting(parts.options, workers);
+    load_chooser_files(setting.chooser);
+    setting.workers_at_start = std::max<std::int64_t>(1, parts.reference_batch / setting.batch);
+    if (workers < setting.workers_at_start) {
+        log_warn(
+            "the run began with {} workers and goes on with {}: parameters of its mode and faults "
+            "that name others do without them",
+            setting.workers_at_start, workers);
+    }
+    setting.job = job_facts(parts);
+    return setting;
+}
+
+}  // namespace
+
+RunStart find_start(JobContext& parts) {
+    const TrainOptions& options = parts.options;
+    if (!options.resume) {
+        return {};
+    }
+    const std::string folder = RunFolder(options.out).checkpoints;
+    const auto found =
+        find_manifest(folder, run_identity(options, parts.train_set->info()), parts.hdf5);
+    if (!found) {
+        log_info("no checkpoint in {}: starting at the beginning", folder);
+        return {};
+    }
+    const RunSnapshot& snapshot = found->snapshot;
+    parts.reference_batch = snapshot.reference_batch;
+    return {.order = {.checkpoint = found->manifest, .version = snapshot.version},
+            .leases = decode_lease_state(snapshot.lease_state),
+            .accounts = snapshot.accounts,
+            .counts = {.samples_applied = snapshot.progress.samples_applied,
+                       .updates = snapshot.progress.updates,
+                       .version = snapshot.version,
+                       .reference_batches = snapshot.reference_batches,
+                       .drops = snapshot.progress.drops},
+            .progress = snapshot.progress,
+            .metrics_bytes = snapshot.metrics_bytes};
+}
+
+OpenedSession open_session(const JobContext& parts, int workers, const RunReporter& reporter,
+                           const RunStart& start) {
+    const TrainOptions& options = parts.options;
+    const ModeSetting setting = setting_of(parts, workers);
+    OpenedSession opened;
+    if (!options.deterministic) {
+        opened.model = model_of(setting.chooser);  // a file that cannot be read ends the run here
+    }
+    opened.session = std::make_unique<TrainingSession>(
+        SessionOptions{.workers = workers,
+                       .batch = options.batch,
+                       .reference_batch = parts.reference_batch,
+                       .budget_samples = parts.budget_samples,
+                       .noise_scale = options.noise_scale,
+                       .monitor_load = !options.deterministic,  // times differ from run to run
+                       .learning_rate =
+                           [&parts](std::int64_t samples) {
+                               return parts.schedule.lr(parts.options.lr, samples);
+                           },
+                       .now =
+                           [&reporter] {
+                               return SessionTime{.training_s = reporter.seconds_of_training(),
+                                                  .clock_s = reporter.clock().now()};
+                           },
+                       .predictor =
+                           [workers, model = opened.model, batch = options.batch,
+                            name = setting.chooser.predictor] {
+                               return make_predictor(name, workers, batch, model);
+                           }},
+        ModeController({.modes = options.modes, .deterministic = options.deterministic}, setting,
+                       start.counts.samples_applied),
+        LeaseLedger(parts.train_set->info(), parts.order, parts.budget_samples, start.leases),
+        start.accounts, start.counts);
+    return opened;
+}
+
+}  // namespace cohort

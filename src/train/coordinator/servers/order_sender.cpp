@@ -1,0 +1,145 @@
+#include "train/coordinator/servers/order_sender.hpp"
+
+#include <fmt/format.h>
+
+#include "train/coordinator/push_times.hpp"
+#include "train/protocol/comm_context.hpp"
+
+namespace cohort {
+
+FireOrder OrderSender::releases_to_all(const UpdateExtras& extras) {
+    FireOrder order;
+    order.version = session_.engine().version();
+    order.delay_compensation = session_.engine().plan().delay_compensation;
+    order.snapshot = extras.snapshot;
+    for (int worker = 0; worker < comm_.map.workers(); ++worker) {
+        if (payloads_.live(worker)) {
+            order.releases.push_back(release_order(worker, 0, {}));
+        }
+    }
+    const auto parts = static_cast<std::int32_t>(order.releases.size());
+    for (std::int32_t part = 0; part < parts && extras.evaluation != 0; ++part) {
+        order.releases[static_cast<std::size_t>(part)].evaluation = {
+            .id = extras.evaluation, .part = part, .parts = parts};
+    }
+    note_evaluators(order);
+    return order;
+}
+
+ReleaseOrder OrderSender::release_order(int worker, double lag,
+                                        const EvaluationOrder& evaluation) const {
+    return {.worker = worker,
+            .lag = lag,
+            .evaluation = evaluation,
+            .incarnation = session_.engine().incarnation(worker)};
+}
+
+/// Who does which part of the evaluation that the releases bring with them.
+void OrderSender::note_evaluators(const FireOrder& order) {
+    if (order.releases.empty() || order.releases.front().evaluation.id == 0) {
+        return;
+    }
+    evaluators_.clear();
+    for (const ReleaseOrder& release : order.releases) {
+        evaluators_.push_back(comm_.map.rank_of_worker(release.worker));
+    }
+}
+
+void OrderSender::apply(const UpdateOrder& update, const Fire& fire) {
+    FireOrder order{.version = update.version,
+                    .fraction = update.fraction,
+                    .lr = update.learning_rate,
+                    .work = update.work,
+                    .delay_compensation = update.delay_compensation,
+                    .question = update.question};
+    for (const UpdateOrder::Term& term : update.terms) {
+        order.pushes.push_back(
+            {.push = term.push, .coefficient = term.coefficient, .version = term.version});
+    }
+    extras_ = observer_.decide(session_.counts().samples_applied + update.samples);
+    order.snapshot = extras_.snapshot;
+    // With snapshots gathered for evaluation nobody else evaluates.
+    const bool split = extras_.evaluation != 0 && extras_.snapshot.gather == 0;
+    evaluation_parts_ = split ? static_cast<int>(fire.releases.size()) : 1;
+    for (const Fire::Release& one : fire.releases) {
+        const auto part = static_cast<std::int32_t>(order.releases.size());
+        const EvaluationOrder evaluation{
+            .id = extras_.evaluation, .part = part, .parts = evaluation_parts_};
+        order.releases.push_back(
+            release_order(one.worker, one.lag, split ? evaluation : EvaluationOrder()));
+    }
+    note_evaluators(order);
+    payloads_.send_update(order);
+}
+
+void OrderSender::applied(const UpdateOrder& update, const Fire& /*fire*/) {
+    observer_.updated(update);
+    observer_.taken(extras_, evaluation_parts_);
+}
+
+void OrderSender::release(const ReleaseOne& one) {
+    const SyncPlan& plan = session_.engine().plan();
+    FireOrder order;
+    order.version = one.version;
+    order.lr = session_.learning_rate(plan.lr_scale);
+    order.delay_compensation = plan.delay_compensation;
+    order.releases.push_back(release_order(one.worker, one.lag, {}));
+    send_servers(comm_, MessageKind::kFire, order);
+}
+
+/// The worker gives up what it computes and starts again with newer parameters.
+void OrderSender::interrupt(const Interrupt& interrupt, const ReturnLease* lease) {
+    RevokeOrder order{.leases = {}, .up_to = 0, .version = interrupt.version};
+    if (lease != nullptr) {
+        order.leases.push_back(lease->lease);
+    }
+    send_worker(comm_, interrupt.worker, MessageKind::kRevoke, order);
+    release(
+        ReleaseOne{.worker = interrupt.worker, .version = interrupt.version, .lag = interrupt.lag});
+}
+
+void OrderSender::refuse(const Refuse& refusal, const SessionPush& /*push*/, bool /*held*/) {
+    payloads_.discard(refusal.push);
+}
+
+void OrderSender::dropped(const SessionPush& push) {
+    const PushTicket& ticket = push.ticket;
+    observer_.drop(
+        {.loss_sum = ticket.loss_sum, .correct = push.correct, .samples = ticket.samples},
+        fmt::format("worker {}: {}", ticket.id.worker,
+                    non_finite_reason(ticket.loss_sum, ticket.finite)));
+}
+
+void OrderSender::deal(const std::vector<DealtLease>& leases) {
+    for (DealtLease lease : leases) {
+        for (std::int32_t& member : lease.order.work.group) {
+            member = comm_.map.rank_of_worker(member);
+        }
+        send_worker(comm_, lease.worker, MessageKind::kLease, lease.order);
+    }
+}
+
+void OrderSender::deal_validation(const ValidationSampler::Dealt& lease) {
+    send_worker(comm_, lease.worker, MessageKind::kLease,
+                LeaseOrder{.lease = lease.lease,
+                           .epoch = lease.epoch,
+                           .position = lease.position,
+                           .count = lease.count,
+                           .work = {},
+                           .validation = true});
+}
+
+void OrderSender::revoke(int worker, const std::vector<std::uint64_t>& leases) {
+    send_worker(comm_, worker, MessageKind::kRevoke, RevokeOrder{.leases = leases});
+}
+
+void OrderSender::joins(int worker) {
+    const UpdateEngine& engine = session_.engine();
+    send_worker(comm_, worker, MessageKind::kJoin,
+                JoinOrder{.incarnation = engine.incarnation(worker),
+                          .version = engine.version(),
+                          .leases_up_to = session_.leases().open().newest()});
+    payloads_.send_frees(worker);
+}
+
+}  // namespace cohort

@@ -1,0 +1,73 @@
+#include "train/coordinator/update_recorder.hpp"
+
+#include <algorithm>
+
+#include "cohort/sched/modes.hpp"
+#include "train/run/job_context.hpp"
+#include "train/run/snapshot.hpp"
+
+namespace cohort {
+
+UpdateExtras UpdateRecorder::decide(std::int64_t samples) {
+    UpdateExtras extras;
+    if (records_.session.stopping() || samples >= records_.parts.budget_samples) {
+        return extras;  // the end of the run does it all
+    }
+    records_.evaluations.add_due(samples, is_synchronous(records_.session.engine().plan()), extras);
+    if (records_.checkpoints.due(samples, records_.reporter.clock().now())) {
+        extras.snapshot.checkpoint = records_.checkpoints.start(samples);
+    }
+    return extras;
+}
+
+/// What was given up since it was asked for does not count.
+void UpdateRecorder::taken(const UpdateExtras& extras, int evaluation_parts) {
+    records_.reporter.update_progress();
+    records_.evaluations.taken(extras, evaluation_parts);
+    if (records_.checkpoints.awaits(extras.snapshot.checkpoint)) {
+        records_.checkpoints.captured(snapshot(), records_.reporter.clock().now());
+    }
+}
+
+void UpdateRecorder::spent(double compute_s, double exposed_s, double exchange_s) {
+    ++batches_;
+    compute_s_ += compute_s;
+    exposed_s_ += exposed_s;
+    exchange_s_ += exchange_s;
+}
+
+/// With rings no worker sends by itself: members and riders are compared by what they compute.
+void UpdateRecorder::timed(const IterationRecord& measured) {
+    IterationRecord record = measured;
+    const double sending_s = servers_ ? record.push_s : 0;
+    records_.session.iteration_timed(record, record.input_s + record.compute_s + sending_s);
+    records_.reporter.tell([&](TrainHook& hook) { hook.on_push(records_.reporter, record); });
+    records_.consultation.timed(record);
+    records_.reporter.report_stragglers();
+}
+
+void UpdateRecorder::summarize(TrainSummary& summary) const {
+    const auto batches = static_cast<double>(std::max<std::int64_t>(batches_, 1));
+    summary.compute_s = compute_s_ / batches;
+    summary.exposed_s = exposed_s_ / batches;
+    summary.exchange_s = exchange_s_ / batches;
+}
+
+RunSnapshot UpdateRecorder::snapshot() const {
+    const JobContext& parts = records_.parts;
+    const SessionCounts& counts = records_.session.counts();
+    const OpenLeases& leases = records_.session.leases().open();
+    RunSnapshot snapshot;
+    snapshot.identity = run_identity(parts.options, parts.train_set->info());
+    snapshot.progress = records_.reporter.progress();
+    snapshot.version = counts.version;
+    snapshot.reference_batch = parts.reference_batch;
+    snapshot.reference_batches = counts.reference_batches;
+    snapshot.lease_state = encode_lease_state(leases.ledger().state());
+    snapshot.accounts = leases.accounts();
+    snapshot.metrics_bytes = records_.reporter.metrics().position();
+    snapshot.parameters = parts.graph.parameters().total();
+    return snapshot;
+}
+
+}  // namespace cohort

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <numeric>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/train/events.hpp"
+
+namespace cohort {
+
+/// Sums over the steps since the last line: what a progress line or metrics record reports.
+class StepWindow {
+public:
+    void restart(Clock::Seconds now) {
+        *this = StepWindow();
+        start_ = now;
+    }
+    void add(const StepReport& step) {
+        if (step.applied) {
+            loss_sum_ += step.result.loss_sum;
+            correct_ += step.result.correct;
+            samples_ += step.result.samples;
+        }
+    }
+    /// Takes a pause (evaluation) out of the window's time.
+    void exclude(double seconds) { paused_ += seconds; }
+
+    [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }
+    [[nodiscard]] double seconds(Clock::Seconds now) const {
+        return (now - start_).count() - paused_;
+    }
+    /// Mean loss per sample and share of correct ones; 0 for an empty window.
+    [[nodiscard]] double loss() const {
+        return samples_ > 0 ? loss_sum_ / static_cast<double>(samples_) : 0;
+    }
+    [[nodiscard]] double accuracy() const {
+        return samples_ > 0 ? static_cast<double>(correct_) / static_cast<double>(samples_) : 0;
+    }
+    [[nodiscard]] double samples_per_s(Clock::Seconds now) const {
+        const double time = seconds(now);
+        return time > 0 ? static_cast<double>(samples_) / time : 0;
+    }
+
+private:
+    Clock::Seconds start_{0};
+    double paused_ = 0;
+    double loss_sum_ = 0;
+    std::int64_t correct_ = 0;
+    std::int64_t samples_ = 0;
+};
+
+/// How unusual a loss is: its distance from the mean of the last 128 in standard deviations.
+class LossScore {
+public:
+    /// Scores `loss` against those before it, then adds it. 0 until 16 are known.
+    double add(double loss) {
+        constexpr std::size_t kKeep = 128;
+        constexpr std::size_t kLeast = 16;
+        double score = 0;
+        if (last_.size() >= kLeast) {
+            const double count = static_cast<double>(last_.size());
+            const double mean = std::accumulate(last_.begin(), last_.end(), 0.0) / count;
+            double squares = 0;
+            for (const double value : last_) {
+                squares += (value - mean) * (value - mean);
+            }
+            const double deviation = std::sqrt(squares / count);
+            // A constant loss has a deviation of rounding errors.
+            score = deviation > 1e-9 * std::abs(mean) ? (loss - mean) / deviation : 0;
+        }
+        last_.push_back(loss);
+        if (last_.size() > kKeep) {
+            last_.pop_front();
+        }
+        return score;
+    }
+
+private:
+    std::deque<double> last_;
+};
+
+}  // namespace cohort

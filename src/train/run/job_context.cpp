@@ -1,0 +1,143 @@
+#include "train/run/job_context.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+
+#include "cohort/core/error.hpp"
+#include "cohort/data/dataset.hpp"
+#include "cohort/model/zoo.hpp"
+#include "core/units.hpp"
+
+namespace cohort {
+namespace {
+
+std::int64_t budget_of(const TrainOptions& options, std::int64_t epoch_samples) {
+    if (options.samples > 0) {
+        return options.samples;
+    }
+    const std::int64_t epochs = std::max<std::int64_t>(options.epochs, 1);
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max() / epoch_samples;
+    if (epochs > most) {
+        fail<UsageError>({.where = "--epochs",
+                          .what = "that many samples cannot be counted",
+                          .expected = fmt::format("<= {}", most),
+                          .got = std::to_string(epochs)});
+    }
+    return epoch_samples * epochs;
+}
+
+std::int64_t chosen_reference_batch(const TrainOptions& options, std::int64_t samples,
+                                    int workers) {
+    require_batch(options.batch, samples, options.data);
+    return options.batch * workers;
+}
+
+Schedule make_schedule(const TrainOptions& options, std::int64_t budget) {
+    std::string text = options.lr_schedule;
+    if (options.warmup_samples > 0) {
+        text += fmt::format("+warmup:{}", options.warmup_samples);
+    }
+    const Schedule schedule = Schedule::parse(text);
+    return schedule.needs_end() ? schedule.with_end(budget) : schedule;
+}
+
+Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
+                     const SampleSetInfo& test) {
+    if (train.sample_shape != test.sample_shape || train.classes != test.classes) {
+        fail<FileError>({.where = options.data,
+                         .what = "the train and test groups hold different samples",
+                         .expected = format_shape(train.sample_shape),
+                         .got = format_shape(test.sample_shape)});
+    }
+    return make_model(options.model, Shape(train.sample_shape), train.classes);
+}
+
+}  // namespace
+
+std::string set_identity(const SampleSetInfo& set) {
+    return fmt::format("{} x [{}] {}, chunks of {}, {} classes, mean {}, std {}, {}", set.samples,
+                       fmt::join(set.sample_shape, ","),
+                       set.type == SampleType::kU8 ? "uint8" : "float32", set.chunk_samples,
+                       set.classes, fmt::join(set.mean, " "), fmt::join(set.std, " "),
+                       set.checksum.empty() ? "no checksum" : set.checksum);
+}
+
+std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions& options,
+                                                              const SampleSetInfo& train) {
+    std::vector<std::pair<std::string, std::string>> facts{
+        {"model", options.model},
+        {"dataset", set_identity(train)},
+        {"optimizer", std::string(word_of(options.optimizer))},
+        {"batch", std::to_string(options.batch)},
+        {"seed", std::to_string(options.seed)},
+    };
+    if (!computes_network(options)) {
+        facts.emplace_back("compute", options.compute);
+    }
+    return facts;
+}
+
+std::string device_of_this_rank(std::string_view option, const RankMap& map, int rank) {
+    std::string device = device_of_rank(option, map, rank, gpus_for(option));
+    if (option == "auto" && device == "cpu" && map.place_in_role(rank) == 0) {
+        warn_of_unused_gpus();
+    }
+    return device;
+}
+
+HostAllocator host_allocator(Device& device) {
+    return [&device](std::size_t bytes) {
+        auto buffer = std::make_shared<Buffer>(device.allocate_host(bytes));
+        return std::shared_ptr<void>(buffer, buffer->data());
+    };
+}
+
+ReplicaOptions replica_options(const Device& device, Precision precision, bool deterministic,
+                               const std::string& tuning_file) {
+    ReplicaOptions options{.deterministic = deterministic, .precision = precision};
+    if (device.kind() != DeviceKind::kCpu && !deterministic && !tuning_file.empty()) {
+        std::error_code error;  // an error is reported when the file is written
+        std::filesystem::create_directories(std::filesystem::path(tuning_file).parent_path(),
+                                            error);
+        options.tuning_file = tuning_file;
+    }
+    return options;
+}
+
+BatchView view_of(const LoadedBatch& batch) {
+    return {.samples = batch.samples().data(),
+            .labels = batch.labels().data(),
+            .sample_ids = batch.sample_ids().data(),
+            .size = batch.size(),
+            .epoch = batch.epoch()};
+}
+
+JobContext::JobContext(const TrainOptions& run_options, int workers)
+    : options(run_options),
+      train_set(open_dataset(options.data, "train", hdf5)),
+      test_set(open_dataset(options.data, "test", hdf5)),
+      graph(make_run_model(options, train_set->info(), test_set->info())),
+      order{.seed = options.seed},
+      augment(parse_augment(options.augment, options.seed)),
+      optimizer(optimizer_options(options)),
+      budget_samples(budget_of(options, train_set->info().samples)),
+      schedule(make_schedule(options, budget_samples)),
+      reference_batch(chosen_reference_batch(options, train_set->info().samples, workers)) {
+}
+
+JobFacts job_facts(const JobContext& parts) {
+    const auto parameters = static_cast<double>(parts.graph.parameters().elements());
+    return {.parameters = parameters,
+            .parameter_bytes = parameters * sizeof(float),
+            .flops_per_sample =
+                computes_network(parts.options) ? parts.graph.training_flops_per_sample() : 0,
+            .learning_rate = parts.options.lr,
+            .momentum = parts.optimizer.momentum};
+}
+
+}  // namespace cohort

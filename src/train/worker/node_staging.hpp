@@ -1,0 +1,119 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "cohort/comm/rank_map.hpp"
+#include "cohort/sched/job_options.hpp"
+#include "comm/transfer/node_memory.hpp"
+#include "optim/weighted_sum.hpp"
+#include "tensor/buffer_pool.hpp"
+#include "train/protocol/comm_context.hpp"
+#include "train/protocol/protocol.hpp"
+#include "train/protocol/protocol_node.hpp"
+#include "train/worker/servers/worker_parameters.hpp"
+
+namespace cohort {
+
+/// Nodes of a job whose workers stage pushes in shared memory, see sched/plan/lease_work.hpp;
+/// none with rings.
+[[nodiscard]] std::vector<bool> staging_nodes(const RankMap& map, NodeStaging choice,
+                                              bool deterministic);
+
+/// Memory for pushes of one worker that all ranks of its host can read.
+class SlotMemory {
+public:
+    static constexpr int kSlots = 2;
+
+    /// @param floats in a push. Errors: DeviceError when memory is short.
+    [[nodiscard]] static SlotMemory create(std::int64_t floats);
+    /// That of another process, or this one's. Errors: DeviceError.
+    [[nodiscard]] static SlotMemory open(std::int64_t pid, int descriptor, std::int64_t floats);
+
+    [[nodiscard]] int descriptor() const noexcept { return memory_.descriptor(); }
+    [[nodiscard]] std::span<float> values(int slot) const noexcept;
+    /// The slot, which holds `push`, may be used again by an owner with parameters of `version`.
+    void set_free(int slot, const PushId& push, std::int64_t version) const noexcept;
+    [[nodiscard]] bool is_free(int slot, const PushId& push, std::int64_t version) const noexcept;
+
+private:
+    SlotMemory(NodeMemory memory, std::int64_t floats);
+    [[nodiscard]] std::atomic<std::uint64_t>& state(int slot) const noexcept;
+
+    NodeMemory memory_;
+    std::int64_t floats_ = 0;
+};
+
+/// The owner's side of a worker's slots.
+class NodeSlots {
+public:
+    explicit NodeSlots(std::int64_t floats) : memory_(SlotMemory::create(floats)) {}
+
+    [[nodiscard]] int descriptor() const noexcept { return memory_.descriptor(); }
+    /// A slot that is not read any more; nothing when there is none.
+    /// @param version of the parameters that the worker has from all servers
+    [[nodiscard]] std::optional<int> find_free(std::int64_t version) const noexcept;
+    [[nodiscard]] std::span<float> values(int slot) const noexcept { return memory_.values(slot); }
+    /// `push` is written there from now on.
+    void use(int slot, const PushId& push) noexcept {
+        used_[static_cast<std::size_t>(slot)] = push;
+    }
+    /// The push came to nothing before anybody heard of it.
+    void give_back(int slot) noexcept { used_[static_cast<std::size_t>(slot)].reset(); }
+
+private:
+    SlotMemory memory_;
+    std::array<std::optional<PushId>, SlotMemory::kSlots> used_;
+};
+
+/// A worker's part in its node's staging besides its own slots: makes the sums that the coordinator
+/// orders (protocol_node.hpp), on a thread of its own, because the computing thread is busy. Every
+/// worker of the node has one, so that any of them can be the head. Cost of a sum: one read of each
+/// gradient from shared memory, one write, one transfer per server.
+class NodeAgent {
+public:
+    /// Tells the other workers of the node of this one's memory, and starts. @param comm, layout
+    /// outlive it  @param worker index  @param descriptor of its slots, see NodeSlots
+    NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker, int descriptor);
+    NodeAgent(const NodeAgent&) = delete;
+    NodeAgent& operator=(const NodeAgent&) = delete;
+    /// Carries out the orders that have come, then ends. What it has begun to send leaves.
+    ~NodeAgent();
+
+    /// Throws what has ended its thread, if something has.
+    void check() const;
+
+private:
+    void run() noexcept;
+    void handle(const Message& message);
+    void open(const NodeMemoryNote& note);
+    void advance();
+    [[nodiscard]] std::vector<int> unknown() const;
+    void make(const NodeSumOrder& order);
+    void make_part(const ShardRange& shard, const std::vector<SumTerm>& terms,
+                   const std::shared_ptr<float>& sum, const PushId& push);
+
+    const CommContext& comm_;
+    const ShardedLayout& layout_;
+    std::unique_ptr<Device> device_ = make_cpu_device(1);
+    BufferPool pool_;
+    std::map<int, SlotMemory> memory_;  ///< by worker
+    std::deque<NodeSumOrder> line_;     ///< the first lacks a worker's memory
+    std::optional<OperationBoard::Wait> lacks_;
+    bool ended_ = false;
+    std::uint64_t waits_ = 0;
+    std::atomic<bool> failed_{false};
+    std::exception_ptr failure_;
+    std::thread thread_;  ///< last member: starts when the others exist
+};
+
+}  // namespace cohort

@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+
+#include "train/hooks/step_window.hpp"
+
+namespace cohort {
+namespace {
+
+StepReport applied(std::int64_t samples, double loss_sum, std::int64_t correct) {
+    StepReport step;
+    step.result = {.loss_sum = loss_sum, .correct = correct, .samples = samples};
+    step.applied = true;
+    return step;
+}
+
+TEST(StepWindow, WeighsSamplesNotSteps) {
+    StepWindow window;
+    window.restart(Clock::Seconds(10));
+    window.add(applied(1, 5, 0));
+    window.add(applied(9, 5, 9));
+    EXPECT_DOUBLE_EQ(window.loss(), 1.0);
+    EXPECT_DOUBLE_EQ(window.accuracy(), 0.9);
+    EXPECT_DOUBLE_EQ(window.samples_per_s(Clock::Seconds(12)), 5);
+    window.exclude(1);
+    EXPECT_DOUBLE_EQ(window.samples_per_s(Clock::Seconds(12)), 10);
+}
+
+TEST(StepWindow, DroppedStepsDoNotCount) {
+    StepWindow window;
+    window.add(StepReport());
+    EXPECT_EQ(window.samples(), 0);
+    EXPECT_EQ(window.loss(), 0);
+}
+
+TEST(LossScore, MeasuresInStandardDeviations) {
+    LossScore score;
+    for (int i = 0; i < 16; ++i) {
+        EXPECT_EQ(score.add(i % 2 == 0 ? 1.0 : 3.0), 0) << "too few values to judge";
+    }
+    EXPECT_DOUBLE_EQ(score.add(4.0), 2.0);
+}
+
+TEST(LossScore, ConstantLossIsUsual) {
+    LossScore score;
+    for (int i = 0; i < 50; ++i) {
+        EXPECT_EQ(score.add(0.1), 0);
+    }
+}
+
+TEST(LossScore, ForgetsAfter128) {
+    LossScore score;
+    for (int i = 0; i < 20; ++i) {
+        score.add(1000);
+    }
+    for (int i = 0; i < 128; ++i) {
+        score.add(i % 2 == 0 ? 1.0 : 3.0);
+    }
+    EXPECT_DOUBLE_EQ(score.add(4.0), 2.0);
+}
+
+}  // namespace
+}  // namespace cohort
