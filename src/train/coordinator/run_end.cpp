@@ -5,7 +5,6 @@
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/complete_transfers.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/run_folder.hpp"
 
 namespace cohort {
 

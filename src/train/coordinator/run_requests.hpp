@@ -7,7 +7,7 @@
 #include "cohort/core/clock.hpp"
 #include "train/coordinator/control_server.hpp"
 #include "train/coordinator/run_reporter.hpp"
-#include "train/protocol/comm.hpp"
+#include "train/protocol/comm_context.hpp"
 
 namespace cohort {
 

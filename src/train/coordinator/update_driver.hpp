@@ -10,7 +10,7 @@
 #include "cohort/model/replica.hpp"
 #include "session/effect_interpreter.hpp"
 #include "train/coordinator/push_times.hpp"
-#include "train/protocol/comm.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/run/job_context.hpp"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "sched/plan/node_staging.hpp"
+#include "sched/plan/lease_work.hpp"
 
 namespace cohort {
 namespace {
