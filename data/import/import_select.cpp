@@ -32,7 +32,7 @@ struct Input {
 
 /// The format that the name promises; nothing for other names.
 std::optional<ImportFormat> format_of_name(const std::string& path) {
-    static const std::array<std::pair<std::regex, ImportFormat>, 5> kNames{
+    static const std::array<std::pair<std::regex, ImportFormat>, 5> names{
         {{std::regex("(data_batch_[0-9]+|test_batch)\\.bin"), ImportFormat::kCifar10},
          {std::regex("(train|test)\\.bin"), ImportFormat::kCifar100},
          {std::regex(".*\\.npy"), ImportFormat::kNpy},
@@ -40,8 +40,8 @@ std::optional<ImportFormat> format_of_name(const std::string& path) {
          {std::regex(".*idx[1-4]-ubyte"), ImportFormat::kIdx}}};
     const std::string name = plain_name(path);
     const auto* found = std::ranges::find_if(
-        kNames, [&](const auto& each) { return std::regex_match(name, each.first); });
-    return found == kNames.end() ? std::nullopt : std::optional(found->second);
+        names, [&](const auto& each) { return std::regex_match(name, each.first); });
+    return found == names.end() ? std::nullopt : std::optional(found->second);
 }
 
 /// The format that the contents tell; nothing for other files.
