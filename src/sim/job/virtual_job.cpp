@@ -58,9 +58,11 @@ SessionPush IterationEnds::pushed(const End& end) {
                       .gradient_norm = outcome.gradient_norm,
                       .work = pushed.work};
     if (job_.engine().plan().validate_every > 0) {
-        std::tie(ticket.reference_dot, ticket.reference_norm) = job_.learner.compare(pushed.computed);
+        std::tie(ticket.reference_dot, ticket.reference_norm) =
+            job_.learner.compare(pushed.computed);
     }
-    job_.log.add(EventLog::Kind::kPush, job_.now(), worker, ticket.lease, ticket.version, ticket.loss_sum);
+    job_.log.add(EventLog::Kind::kPush, job_.now(), worker, ticket.lease, ticket.version,
+                 ticket.loss_sum);
     return {.ticket = ticket, .correct = outcome.correct};
 }
 

@@ -66,9 +66,9 @@ private:
 /// and carries out its orders there. Architectures derive from it: they say when pushes arrive and
 /// what releases and interruptions mean.
 ///
-/// An architecture's event (a push that has arrived, a round that is over) tells the engine, carries
-/// out what it decides, and calls happened(). Events of a job that is over must not come: end_work()
-/// cancels what is under way.
+/// An architecture's event (a push that has arrived, a round that is over) tells the engine,
+/// carries out what it decides, and calls happened(). Events of a job that is over must not come:
+/// end_work() cancels what is under way.
 class VirtualJob : public VirtualJobContext, protected EffectHandler {
 public:
     /// As VirtualJobContext.
