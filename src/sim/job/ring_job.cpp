@@ -246,7 +246,7 @@ void RingJob::RoundEnd::push(std::uint64_t id) {
         end.own_s = member.own_s;
         end.record = member.record;
     }
-    job_.effects_.push(job_.ends.pushed(end));
+    job_.effects_.push(job_.iteration_ends_.pushed(end));
 }
 
 void RingJob::Worker::apply_update(Action then) {

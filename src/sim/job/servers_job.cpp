@@ -91,7 +91,7 @@ void ServersJob::returned(const ReturnLease& lease) {
 void ServersJob::complete(int index) {
     const IterationEnds::End end = worker(index).complete();
     (void)scheduler_.arrived(index);
-    scheduler_.push(ends.pushed(end));
+    scheduler_.push(iteration_ends_.pushed(end));
     happened();
 }
 

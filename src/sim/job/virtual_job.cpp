@@ -68,7 +68,7 @@ SessionPush IterationEnds::pushed(const End& end) {
 
 VirtualJob::VirtualJob(VirtualCluster& on, Learner& model, JobSpec job)
     : VirtualJobContext(on, model, std::move(job)),
-      ends(*this),
+      iteration_ends_(*this),
       evaluations_(spec, learner, log, result),
       alarm_(cluster.queue(), [this] { happened(); }) {
 }

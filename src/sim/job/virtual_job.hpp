@@ -115,7 +115,7 @@ protected:
     void dropped(const SessionPush& /*push*/) override { check_drops(); }
     void returned(const ReturnLease& lease) override;
 
-    IterationEnds ends;
+    IterationEnds iteration_ends_;
 
 private:
     void stop(const std::string& reason);
