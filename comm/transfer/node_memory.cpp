@@ -83,7 +83,7 @@ NodeMemory NodeMemory::open(std::int64_t pid, int descriptor, std::size_t bytes)
     return {std::move(own), bytes};
 }
 
-void NodeMemory::reserve(std::size_t offset, std::size_t bytes) {
+void NodeMemory::reserve(std::size_t offset, std::size_t bytes) const {
     int error = EINTR;
     while (error == EINTR) {
         error =

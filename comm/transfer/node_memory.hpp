@@ -27,7 +27,7 @@ public:
 
     /// Takes hold of the pages of [offset, offset + bytes) now, near this process, so that no
     /// later access can fail. Errors: DeviceError when memory is short.
-    void reserve(std::size_t offset, std::size_t bytes);
+    void reserve(std::size_t offset, std::size_t bytes) const;
     /// When all have opened it.
     void close_descriptor() noexcept { descriptor_ = {}; }
     /// Leaves the mapping in place for the rest of the process's life: MPI may still write.

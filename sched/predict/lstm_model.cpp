@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <string>
 
 #include "cohort/core/error.hpp"
@@ -140,10 +141,10 @@ LstmNetwork::LstmNetwork(const LstmModel& model) : scaling_(model) {
     };
     const auto read = [&take](Dense& one, int in, int out) {  // [out,in], transposed
         one = {.in = in, .out = out, .weights = {}, .bias = {}};
-        const std::span<const float> from = take(in * out);
+        const float* const from = take(in * out).data();
         for (int i = 0; i < in; ++i) {
             for (int o = 0; o < out; ++o) {
-                one.weights.push_back(from[static_cast<std::size_t>(o * in + i)]);
+                one.weights.push_back(from[std::ptrdiff_t{o} * in + i]);
             }
         }
     };

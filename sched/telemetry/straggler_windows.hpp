@@ -26,7 +26,12 @@ public:
             sorted_.insert(value);
         }
     }
-    [[nodiscard]] double least() const { return sorted_.empty() ? kNone : *sorted_.begin(); }
+    [[nodiscard]] double least() const {
+        if (sorted_.empty()) {
+            return kNone;
+        }
+        return *sorted_.begin();
+    }
     /// Number of values that count.
     [[nodiscard]] std::size_t size() const noexcept { return sorted_.size(); }
 

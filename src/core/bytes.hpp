@@ -38,7 +38,7 @@ public:
         } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
             append(&value, sizeof value);
         } else {
-            std::apply([this](auto&... field) { (put(field), ...); }, value.fields());
+            std::apply([this](auto&... field) { (this->put(field), ...); }, value.fields());
         }
     }
     [[nodiscard]] std::vector<std::byte> take() noexcept { return std::move(bytes_); }
@@ -74,7 +74,7 @@ public:
             std::memcpy(&value, rest_.data(), sizeof value);
             rest_ = rest_.subspan(sizeof value);
         } else {
-            std::apply([this](auto&... field) { (get(field), ...); }, value.fields());
+            std::apply([this](auto&... field) { (this->get(field), ...); }, value.fields());
         }
     }
 

@@ -28,11 +28,8 @@ std::string errno_text(int error) {
     return std::generic_category().message(error);
 }
 
-void check_invariant(bool holds, std::string_view what, std::source_location where) {
-    if (!holds) {
-        throw std::logic_error("[" + source_place(where) +
-                               "] broken invariant: " + std::string(what));
-    }
+void broken_invariant(std::string_view what, const std::source_location& where) {
+    throw std::logic_error("[" + source_place(where) + "] broken invariant: " + std::string(what));
 }
 
 }  // namespace cohort

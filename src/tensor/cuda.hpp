@@ -8,8 +8,8 @@
 #include "cohort/tensor/device.hpp"
 
 /// Functions of the CUDA device for the CUDA parts of other modules, without CUDA's own headers. In
-/// a build without the toolkit those that take a device or stream throw DeviceError, the others do
-/// not exist.
+/// a build without the toolkit those that take a device or stream throw DeviceError, check_launch()
+/// finds nothing wrong, and the others do not exist.
 namespace cohort::cuda {
 
 /// The stream's cudaStream_t. Errors: DeviceError for a stream of another device.

@@ -37,6 +37,8 @@ const GpuFacts& gpu_facts(const Device& /*device*/) {
 void use(const Device& /*device*/) {
     refuse("cuda");
 }
+void check_launch(const char* /*kernel*/, std::source_location /*where*/) {
+}
 
 }  // namespace cuda
 }  // namespace cohort

@@ -76,8 +76,15 @@ template <class E>
     throw E(error_message(text));
 }
 
+/// Throws std::logic_error: an internal invariant does not hold.
+[[noreturn]] void broken_invariant(std::string_view what, const std::source_location& where);
+
 /// Ends with std::logic_error when an internal invariant is broken; always on.
-void check_invariant(bool holds, std::string_view what,
-                     std::source_location where = std::source_location::current());
+inline void check_invariant(bool holds, std::string_view what,
+                            const std::source_location& where = std::source_location::current()) {
+    if (!holds) {
+        broken_invariant(what, where);
+    }
+}
 
 }  // namespace cohort

@@ -21,10 +21,10 @@ SyncPlan all_of_them(const ModeRequest& request) {
 
 std::vector<ModeEntry> adaptive_modes() {
     const auto chooser = [](std::string_view name, bool rings, auto policy,
-                            std::vector<ModeParameter> parameters = {}) -> ModeEntry {
+                            const std::vector<ModeParameter>& parameters = {}) -> ModeEntry {
         return {.name = name,
                 .rings = rings,
-                .parameters = std::move(parameters),
+                .parameters = parameters,
                 .plan = all_of_them,
                 .policy = policy,
                 .chooses = true};

@@ -303,7 +303,7 @@ private:
     void next_arrival() {
         if (std::optional<JobArrival> job = scenario_->next_job()) {
             const double time = std::max(job->time_s, cluster_.queue.now());
-            cluster_.queue.at(time, [this, job = *std::move(job)] {
+            cluster_.queue.at(time, [this, job = *job] {
                 arrival_(job);
                 next_arrival();
             });

@@ -28,7 +28,7 @@ void Roster::watch() {
     });
 }
 
-void Roster::stop_watching() {
+void Roster::stop_watching() const {
     if (comm_.membership != nullptr) {
         comm_.membership->watch({});
     }

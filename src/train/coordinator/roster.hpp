@@ -18,7 +18,7 @@ public:
 
     /// From now on the coordinator is sent RankNews of ranks that are lost or return.
     void watch();
-    void stop_watching();
+    void stop_watching() const;
     /// A rank is lost: it is excluded from the job. False when that is known.
     [[nodiscard]] bool lost(int rank);
     /// A lost rank takes part again. False when it was not lost.

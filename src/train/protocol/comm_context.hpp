@@ -30,9 +30,9 @@ struct CommContext {
     template <class Kind, class Header>
     [[nodiscard]] std::shared_ptr<OutgoingTransfer> start_transfer(
         Address to, Port from, Kind kind, const Header& header, std::span<const float> values,
-        ChunkOrder order, std::shared_ptr<const void> owner) const {
+        ChunkOrder order, const std::shared_ptr<const void>& owner) const {
         return messenger.start_transfer(to, from, static_cast<std::uint16_t>(kind), encode(header),
-                                        std::as_bytes(values), order, std::move(owner));
+                                        std::as_bytes(values), order, owner);
     }
 };
 
