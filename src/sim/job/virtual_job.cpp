@@ -73,7 +73,7 @@ void VirtualJob::push(const Arrival& arrival) {
     timed(arrival);
     const Learner::Outcome outcome = learner.outcome(pushed.computed);
     if (pushed.halves && outcome.finite) {
-        session.halves(pushed.slice.count, outcome.half_squares, outcome.gradient_norm);
+        session.gradients().halves(pushed.slice.count, outcome.half_squares, outcome.gradient_norm);
     }
     PushTicket ticket{.id = {.worker = worker,
                              .incarnation = engine().incarnation(worker),
@@ -134,7 +134,7 @@ void VirtualJob::apply(const UpdateOrder& order, const Fire& /*fire*/) {
     }
     const GradientAnswer answer = learner.apply(update);
     if (update.question.any()) {
-        session.answered(order.version, answer);
+        session.gradients().answered(order.version, answer);
     }
 }
 
@@ -167,7 +167,7 @@ void VirtualJob::happened() {
     if (!stopping()) {
         give_leases();
     }
-    while (!stopping() && (session.has_news() || woken_)) {
+    while (!stopping() && (consultation.has_news() || woken_)) {
         consult_modes();
     }
     if (stopping() && !over_) {
@@ -178,7 +178,7 @@ void VirtualJob::happened() {
 
 /// Whoever chooses the mode may want to be asked before the next update.
 void VirtualJob::set_alarm() {
-    const std::optional<double> at_s = over_ ? std::nullopt : session.wake_at();
+    const std::optional<double> at_s = over_ ? std::nullopt : consultation.wake_at();
     if (at_s == alarm_s_) {
         return;
     }
@@ -193,11 +193,9 @@ void VirtualJob::set_alarm() {
 
 /// Asks whoever chooses the mode, once an update was made, or it is time.
 void VirtualJob::consult_modes() {
-    if (session.wants_consultation(std::exchange(woken_, false))) {
-        if (auto change = session.consult()) {
-            install(*std::move(change));
-            give_leases();
-        }
+    if (auto change = consultation.consult(std::exchange(woken_, false))) {
+        install(*std::move(change));
+        give_leases();
     }
     records.collect(session);
 }
@@ -233,7 +231,7 @@ const SimulationResult& VirtualJob::report() {
     const auto known = [](double number) {
         return number != 0 ? std::optional<double>(number) : std::nullopt;
     };
-    const GradientStatistics& gradients = session.gradients();
+    const GradientStatistics& gradients = session.gradients().statistics();
     result.noise_scale = known(gradients.noise_scale());
     result.step_curvature = known(gradients.step_curvature());
     result.agreement = known(gradients.agreement());

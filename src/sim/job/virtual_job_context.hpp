@@ -68,6 +68,7 @@ struct VirtualJobContext {
     SimulationResult result;  ///< of the job, as far as it is known
     JobRecords records;
     TrainingSession session;
+    ModeConsultation consultation{session};
     WorkerLanes lanes;
     EventLog log;
     std::vector<VirtualCluster::PlaceId> places;  ///< by worker
