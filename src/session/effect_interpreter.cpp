@@ -25,7 +25,9 @@ void EffectInterpreter::watch(const Effect& effect, bool held) const {
 void EffectInterpreter::carry_out(const std::vector<Effect>& effects) {
     for (std::size_t i = 0; i < effects.size(); ++i) {
         const Effect& effect = effects[i];
-        handler_.observe(effect);
+        if (SessionObserver* const observer = session_.options().observer) {
+            observer->decided(effect);
+        }
         if (const auto* stopped = std::get_if<Interrupt>(&effect)) {
             interrupt(effect, *stopped, lease_given_up(effects, i));
         } else if (const auto* fire = std::get_if<Fire>(&effect)) {

@@ -50,8 +50,6 @@ public:
     EffectHandler& operator=(const EffectHandler&) = delete;
     virtual ~EffectHandler() = default;
 
-    /// An effect of the engine is about to be carried out.
-    virtual void observe(const Effect& /*effect*/) {}
     /// Applies an update. The answer to its question may be given at once.
     virtual void apply(const UpdateOrder& update, const Fire& fire) = 0;
     /// The session's records contain the update: whatever follows from it.

@@ -68,7 +68,8 @@ public:
                                        const GradientStatsPolicy& wish);
     /// The answer about the update to `version`, of which something was asked. An answer that is
     /// not a number says nothing.
-    /// @param norms  |g| of its pushes, in their order, if it was asked about before it was computed
+    /// @param norms  |g| of its pushes, in their order, if it was asked about before it was
+    /// computed
     void answered(std::int64_t version, const GradientAnswer& answer,
                   const std::optional<std::vector<double>>& norms = {});
     /// An update of so many samples that was asked about does not come about.

@@ -291,8 +291,8 @@ void ServerLeases::shape() {
 
 void ServerLeases::shorten() {
     for (int worker = 0; ahead_ && worker < session_.options().workers; ++worker) {
-        const bool needed =
-            planner_.live(worker) && session_.engine().needs_short_lease(worker) && !session_.stopping();
+        const bool needed = planner_.live(worker) && session_.engine().needs_short_lease(worker) &&
+                            !session_.stopping();
         if (needed && !shortened_[at(worker)]) {
             take_back(worker, ReturnReason::kInterrupted, true);
             session_.leases().shorten_next(worker, short_lease_of(planner_.batches()[at(worker)]));

@@ -22,10 +22,9 @@ TrainingSession::TrainingSession(SessionOptions options, ModeController modes, L
       leases_(std::move(ledger), options_.budget_samples,
               {.workers = options_.workers, .batch = options_.batch}, earlier),
       workers_(options_.workers, options_.batch),
-      load_(options_.monitor_load
-                ? std::make_unique<LoadMonitor>(options_.workers, options_.batch,
-                                                LoadMonitor::kLagBound, nullptr)
-                : nullptr),
+      load_(options_.monitor_load ? std::make_unique<LoadMonitor>(options_.workers, options_.batch,
+                                                                  LoadMonitor::kLagBound, nullptr)
+                                  : nullptr),
       gradients_(options_, modes_, engine_, load_.get()),
       counts_(std::move(start)) {
 }

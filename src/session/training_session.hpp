@@ -23,10 +23,13 @@ struct SessionTime {
     Clock::Seconds clock_s{0};  ///< with them
 };
 
-/// Is told what becomes of a session's pushes, plans and measurements. The defaults do nothing.
+/// Is told what the engine decides and what becomes of a session's pushes, plans and measurements.
+/// The defaults do nothing.
 class SessionObserver {
 public:
     virtual ~SessionObserver() = default;
+    /// The effect is about to be carried out.
+    virtual void decided(const Effect& /*effect*/) {}
     virtual void settled(const PushOutcome& /*outcome*/) {}
     virtual void installed(const SyncPlan& /*plan*/) {}
     virtual void measured(const GradientFacts& /*facts*/) {}
@@ -74,6 +77,7 @@ public:
     ~TrainingSession() = default;
 
     [[nodiscard]] UpdateEngine& engine() noexcept { return engine_; }
+    [[nodiscard]] const UpdateEngine& engine() const noexcept { return engine_; }
     [[nodiscard]] LeaseDispatcher& leases() noexcept { return leases_; }
     [[nodiscard]] ModeController& modes() noexcept { return modes_; }
     [[nodiscard]] GradientMeasurement& gradients() noexcept { return gradients_; }

@@ -31,8 +31,6 @@ FILES = 30  # in a folder
 APART = "to be taken apart by responsibility"
 RIG = "drives many parts in a test; shrinks with what it drives"
 CLASS_EXCEPTIONS = {
-    "VirtualJob": ((28, 9), APART),
-    "ServersJob": ((42, 9), APART),
     "TrainingSession": ((34, 11), APART),
     "ServerScheduler": ((28, 13), APART),
     "TestRun": ((15, 13), RIG),

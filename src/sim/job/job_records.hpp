@@ -7,10 +7,12 @@
 #include <limits>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "cohort/sim/simulation.hpp"
 #include "session/training_session.hpp"
+#include "sim/cluster/event_queue.hpp"
 #include "sim/job/job_spec.hpp"
 #include "sim/learner/learner.hpp"
 
@@ -51,12 +53,14 @@ private:
     std::uint64_t hash_ = 0;
 };
 
-/// Writes into the result of a virtual job what its course was.
+/// Writes into log and result of a virtual job what its course was.
 class JobRecords final : public SessionObserver {
 public:
-    /// @param result  outlives it  @param records  iterations that are kept
-    JobRecords(SimulationResult& result, std::size_t records)
-        : result_(result), most_records_(records) {
+    /// The first three outlive it.
+    /// @param clock  of the log  @param records  iterations that are kept
+    JobRecords(SimulationResult& result, EventLog& log, const EventQueue& clock,
+               std::size_t records)
+        : result_(result), log_(log), clock_(clock), most_records_(records) {
         constexpr std::size_t kLagBatches = 16;  // that the histogram covers; more: its last bin
         result_.lag_histogram.assign(kLagBatches * SimulationResult::kLagBins + 1, 0);
     }
@@ -64,6 +68,26 @@ public:
     void timed(const IterationRecord& record) {
         if (result_.records.size() < most_records_) {
             result_.records.push_back(record);
+        }
+    }
+
+    void decided(const Effect& effect) override {
+        const double now_s = clock_.now();
+        using Kind = EventLog::Kind;
+        if (const auto* fire = std::get_if<Fire>(&effect)) {
+            log_.add(Kind::kFire, now_s, fire->version, fire->samples, fire->fraction);
+            for (const FiredPush& push : fire->pushes) {
+                log_.mix(push.ticket.lease);
+                log_.mix(push.weight);
+            }
+        } else if (const auto* release = std::get_if<ReleaseOne>(&effect)) {
+            log_.add(Kind::kRelease, now_s, release->worker, release->version, release->lag);
+        } else if (const auto* refusal = std::get_if<Refuse>(&effect)) {
+            log_.add(Kind::kRefuse, now_s, refusal->push.worker, refusal->push.sequence);
+        } else if (const auto* interrupt = std::get_if<Interrupt>(&effect)) {
+            log_.add(Kind::kInterrupt, now_s, interrupt->worker, interrupt->version);
+        } else if (const auto* lease = std::get_if<ReturnLease>(&effect)) {
+            log_.add(Kind::kReturn, now_s, lease->worker, lease->lease);
         }
     }
 
@@ -104,6 +128,8 @@ private:
     }
 
     SimulationResult& result_;
+    EventLog& log_;
+    const EventQueue& clock_;
     std::size_t most_records_;
 };
 

@@ -17,6 +17,7 @@ RingJob::RingJob(VirtualCluster& on, Learner& model, JobSpec job)
       ends_(std::make_unique<RoundEnd>(*this)),
       batches_(at(workers()), spec.setting.batch),
       rides_(std::make_unique<Rides>(*this)),
+      effects_(session, *this),
       bytes_(spec.workload.parameter_bytes) {
     for (int index = 0; index < workers(); ++index) {
         workers_.emplace_back(*this, index);
@@ -61,7 +62,7 @@ void RingJob::switch_over() {
         check_invariant(change.batches.size() == batches_.size(), "a batch size for every worker");
         batches_ = std::move(change.batches);
     }
-    effects().carry_out(effects_of);
+    effects_.carry_out(effects_of);
     session.installed();
     ring_.plans.switch_members(engine().plan());
     for (int index = 0; index < workers(); ++index) {
@@ -160,6 +161,7 @@ void RingJob::end_work() {
     }
     rides_->cancel();
     running_.reset();
+    effects_.carry_out(engine().stop());
 }
 
 std::unique_ptr<VirtualJob> make_ring_job(VirtualCluster& cluster, Learner& learner, JobSpec spec) {
@@ -199,7 +201,8 @@ void RingJob::RoundEnd::abort(const Round& round, const std::vector<ReturnReason
         }
     }
     booking_.abort(job_.engine(), round, reasons);
-    job_.dropped();  // once, whatever the number of members
+    job_.session.dropped();  // once, whatever the number of members
+    job_.check_drops();
     job_.ring_.riders.put_back(round);
 }
 
@@ -221,7 +224,8 @@ bool RingJob::RoundEnd::finite(std::uint64_t lease) {
 void RingJob::RoundEnd::refuse(const PushId& push) {
     const RiderGradient refused = job_.ring_.riders.settle(push);
     unused(push.worker, refused.ticket->samples, ReturnReason::kNonFinite);
-    job_.dropped();
+    job_.session.dropped();
+    job_.check_drops();
     booking_.refuse(job_.engine(), *refused.ticket);
     job_.rides_->release(push.worker, 0, *refused.parent);
 }
@@ -233,14 +237,16 @@ void RingJob::RoundEnd::unused(int worker, std::int64_t samples, ReturnReason re
 
 void RingJob::RoundEnd::push(std::uint64_t id) {
     const int index = job_.leases_out.at(id).worker;
+    IterationEnds::End end{.lease = id, .version = computed_on_};
     if (job_.rides_->riding(index)) {
-        job_.push({.lease = id, .version = job_.rides_->version(index), .own_s = 0, .record = {}});
-        return;
+        end.version = job_.rides_->version(index);
+    } else {
+        Worker& member = job_.worker(index);
+        member.record.compute_s = member.own_s - member.record.input_s;
+        end.own_s = member.own_s;
+        end.record = member.record;
     }
-    Worker& member = job_.worker(index);
-    member.record.compute_s = member.own_s - member.record.input_s;
-    job_.push(
-        {.lease = id, .version = computed_on_, .own_s = member.own_s, .record = member.record});
+    job_.effects_.push(job_.iteration_ends_.pushed(end));
 }
 
 void RingJob::Worker::apply_update(Action then) {

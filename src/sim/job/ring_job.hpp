@@ -66,7 +66,8 @@ private:
     std::vector<std::int64_t> batches_;  ///< by worker
     std::unique_ptr<Rides> rides_;
     std::unique_ptr<RunningRound> running_;  ///< the oldest that is granted, once it has begun
-    const double bytes_;                     ///< of the parameters
+    EffectInterpreter effects_;
+    const double bytes_;  ///< of the parameters
 };
 
 }  // namespace cohort

@@ -156,10 +156,10 @@ private:
         one.record.push_s = std::clamp(one.backward_at_s + card_s - one.computed_at_s, 0.0, sent_s);
         one.record.wait_s += sent_s - one.record.push_s;
         one.record.use.tx_bytes_s = rate(job_.bytes_, now - one.backward_at_s);
-        job_.timed({.lease = one.lease,
-                    .version = at(worker).version,
-                    .own_s = one.own_s,
-                    .record = one.record});
+        job_.iteration_ends_.timed({.lease = one.lease,
+                                    .version = at(worker).version,
+                                    .own_s = one.own_s,
+                                    .record = one.record});
         job_.lanes.span(worker, LaneSpan::Kind::kPush, one.computed_at_s, now);
         for (const int end : {worker, at(worker).parent}) {
             job_.lanes.used(end, 0, job_.bytes_);
@@ -206,7 +206,7 @@ public:
 private:
     void push(std::uint64_t lease) override;
     void carry_out(const std::vector<Effect>& effects) override {
-        job_.effects().carry_out(effects);
+        job_.effects_.carry_out(effects);
     }
     void apply(const Round& round);
     void abort(const Round& round, const std::vector<ReturnReason>& reasons);

@@ -12,6 +12,7 @@
 #include "optim/update_cost.hpp"
 #include "sched/plan/lease_work.hpp"
 #include "sim/job/servers_job.hpp"
+#include "sim/job/servers_job_work.hpp"
 
 namespace cohort {
 
@@ -120,7 +121,6 @@ public:
     explicit Servers(ServersJob& job) : job_(job), heads_(heads_of(job.spec)) {
         for (const int node : job_.spec.server_nodes) {
             servers_.emplace_back(job_.cluster, node, job_.cluster.profile().server_threads);
-            pushed_.by_node[node] = pulled_.by_node[node] = 0;
         }
         for (const auto& [node, head] : heads_) {
             summing_.try_emplace(node, job_.cluster, node, 1.0);
@@ -165,9 +165,6 @@ public:
     /// A lease's push waits on its node; or is not used.
     void stage(std::uint64_t lease) { staged_.insert(lease); }
     void unstage(std::uint64_t lease) { staged_.erase(lease); }
-    /// This share of all parameters went between a node and the servers.
-    void pushed(int node, double share) { carry(pushed_, node, share); }
-    void pulled(int node, double share) { carry(pulled_, node, share); }
     [[nodiscard]] bool idle() const {
         return std::all_of(servers_.begin(), servers_.end(),
                            [](const ServerLine& server) { return server.idle(); }) &&
@@ -189,18 +186,13 @@ public:
         const auto part = 1 / static_cast<double>(servers_.size());
         for (const ServerLine& server : servers_) {
             ServerUse use = server.use();
-            use.rx_bytes = (pushed_.all - pushed_.by_node.at(use.node)) * part;
-            use.tx_bytes = (pulled_.all - pulled_.by_node.at(use.node)) * part;
+            use.rx_bytes = job_.transfers_.received(use.node) * part;
+            use.tx_bytes = job_.transfers_.sent(use.node) * part;
             uses.push_back(use);
         }
     }
 
 private:
-    /// Bytes that went over network cards between servers and others.
-    struct Carried {
-        double all = 0;                 ///< to or from all servers, if all were elsewhere
-        std::map<int, double> by_node;  ///< of these, on nodes with servers
-    };
     /// Different parameters that a server makes: only a velocity looks ahead.
     [[nodiscard]] std::vector<double> lags_of(const std::vector<Release>& releases) const {
         std::vector<double> lags;
@@ -232,8 +224,9 @@ private:
                 return;
             }
             for (const Release& release : std::exchange(update->workers, {})) {
-                if (job_.worker(release.worker).turn == release.turn) {
-                    job_.pull(release.worker, update);
+                Worker& worker = job_.worker(release.worker);
+                if (worker.released.turn == release.turn) {
+                    worker.pull(update);
                 }
             }
         };
@@ -242,7 +235,7 @@ private:
                 return;
             }
             for (const Release& release : std::exchange(update->there, {})) {
-                job_.pulled(release);
+                job_.worker(release.worker).pulled(release.turn);
             }
         };
         for (ServerLine& server : servers_) {
@@ -265,7 +258,7 @@ private:
             }
         };
         summing_.at(node).add({.core_s = core_s,
-                               .begun = [this, head, part] { job_.send_push(head, part); },
+                               .begun = [this, head, part] { job_.worker(head).send_push(part); },
                                .done =
                                    [this, head, core_s, part] {
                                        job_.lanes.used(head, core_s, 0);
@@ -274,23 +267,12 @@ private:
                                .missing = nullptr});
     }
 
-    /// @param share  of all parameters
-    void carry(Carried& carried, int node, double share) const {
-        const double bytes = share * job_.spec.workload.parameter_bytes;
-        carried.all += bytes;
-        if (const auto found = carried.by_node.find(node); found != carried.by_node.end()) {
-            found->second += bytes;
-        }
-    }
-
     ServersJob& job_;
     std::map<int, int> heads_;  ///< by node that stages: the worker that sums
     std::deque<ServerLine> servers_;
     std::map<int, ServerLine> summing_;  ///< by node
     std::set<std::uint64_t> staged_;     ///< leases whose pushes wait on their nodes
     std::weak_ptr<Update> current_;      ///< made a copy of the newest parameters as they are
-    Carried pushed_;
-    Carried pulled_;
 };
 
 }  // namespace cohort

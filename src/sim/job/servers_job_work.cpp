@@ -1,249 +1,322 @@
+#include "sim/job/servers_job_work.hpp"
+
 #include <algorithm>
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "sim/job/servers_job.hpp"
 #include "sim/job/servers_job_servers.hpp"
 
-// A worker's iteration: computing, alone or in a group, and the push.
 namespace cohort {
 
-/// With parameters and a lease, neither used yet.
-void ServersJob::start(int index) {
-    Worker& w = worker(index);
-    if (!w.ready || w.lease == 0 || w.computing || w.validating) {
+void Validations::complete(Learner::WorkId work) {
+    if (under_way_.erase(work) == 0) {
         return;
     }
-    if (w.validation) {
-        start_validation(index);
-        return;
-    }
-    w.ready = false;
-    w.computing = true;
-    w.push_done = false;
-    w.begin(w.lease);
-    w.record.input_s = 0;
-    if (w.group == nullptr) {
-        begin_step(index);
-        return;
-    }
-    const std::shared_ptr<Group> group = w.group;
-    if (++group->arrived == group->members.size()) {
-        for (const int member : group->members) {
-            begin_step(member);
-        }
-    }
-}
-
-void ServersJob::begin_step(int index) {
-    lanes.span(index, LaneSpan::Kind::kWait, worker(index).free_since_s, now());
-    worker(index).begin_step([this, index] { backward(index); },
-                             [this, index] { step_done(index); });
-}
-
-void ServersJob::backward(int index) {
-    const Worker& w = worker(index);
-    if (lease_of(index).work == Work::kGradient) {
-        begin_push(index);
-    } else if (w.group != nullptr) {
-        group_backward(w.group);
-    }
-}
-
-void ServersJob::step_done(int index) {
-    Worker& w = worker(index);
-    w.free_since_s = now();
-    if (w.group != nullptr) {
-        ++w.group->computed;
-        group_step(w.group);
-    } else if (lease_of(index).work == Work::kDelta) {
-        local_update(index);
+    if (learner_.outcome(work).finite) {
+        learner_.set_reference(work);
     } else {
-        lease_computed(index);
+        learner_.forget(work);
     }
 }
 
-/// Of its own parameters with its own or its group's gradient.
-void ServersJob::local_update(int index) {
-    lanes.span(index, LaneSpan::Kind::kWait, worker(index).free_since_s, now());
-    worker(index).update([this, index] {
-        Worker& w = worker(index);
-        w.own_s += now() - w.current.begun_s;
-        w.computed_at_s = w.free_since_s = now();
-        if (w.step < lease_of(index).steps) {
-            begin_step(index);
-        } else {
-            lease_computed(index);
+void ServersJob::Arrivals::add(const Release& push) {
+    pushes_.push_back(push);
+    if (pushes_.size() == 1) {
+        settling_ = job_.cluster.queue().at(job_.now(), [this] { settle(); });
+    }
+}
+
+void ServersJob::Arrivals::settle() {
+    settling_ = 0;
+    std::vector<Release> pushes = std::exchange(pushes_, {});
+    std::sort(pushes.begin(), pushes.end(),
+              [](const Release& a, const Release& b) { return a.worker < b.worker; });
+    for (const Release& push : pushes) {
+        if (job_.worker(push.worker).released.turn == push.turn) {  // else it was interrupted
+            job_.complete(push.worker);
         }
-    });
+    }
+}
+
+void ServersJob::Arrivals::clear() {
+    job_.cluster.queue().cancel(std::exchange(settling_, 0));
+    pushes_.clear();
+}
+
+void ServersJob::Group::start_learning() {
+    std::vector<Learner::Job> jobs;
+    for (const int member : members_) {
+        const Worker& one = job_.worker(member);
+        jobs.push_back(job_of(one.dealt(), one.released.parameters));
+    }
+    const std::vector<Learner::WorkId> works = job_.learner.start_group(jobs);
+    for (std::size_t i = 0; i < works.size(); ++i) {
+        job_.worker(members_[i]).dealt().computed = works[i];
+    }
+}
+
+void ServersJob::Group::arrive() {
+    if (++arrived_ == members_.size()) {
+        for (const int member : members_) {
+            job_.worker(member).next_step();
+        }
+    }
 }
 
 /// Gradients leave while backward runs: the average is under way from the moment when the last
 /// member has some.
-void ServersJob::group_backward(const std::shared_ptr<Group>& group) {
-    if (++group->backwards < group->members.size()) {
+void ServersJob::Group::backward() {
+    if (++backwards_ < members_.size()) {
         return;
     }
-    ++under_way_;
-    const double bytes = spec.workload.parameter_bytes;
-    group->averaging = cluster.all_reduce(group->nodes, bytes, [this, group, bytes] {
-        --under_way_;
-        group->averaging = 0;
-        group->averaged = true;
-        const auto count = static_cast<double>(group->members.size());
-        for (const int member : group->members) {
-            lanes.used(member, 0, 4 * (count - 1) / count * bytes);
-        }
-        group_step(group);
+    averaging_ = job_.transfers_.average(members_, [self = shared_from_this()] {
+        self->averaging_ = 0;
+        self->averaged_ = true;
+        self->end_step();
     });
 }
 
+void ServersJob::Group::computed() {
+    ++computed_;
+    end_step();
+}
+
 /// The step is over when all have computed it and the average is there.
-void ServersJob::group_step(const std::shared_ptr<Group>& group) {
-    if (group->computed < group->members.size() || !group->averaged) {
+void ServersJob::Group::end_step() {
+    if (computed_ < members_.size() || !averaged_) {
         return;
     }
-    group->backwards = 0;
-    group->computed = 0;
-    group->averaged = false;
-    for (const int member : group->members) {
-        local_update(member);
+    backwards_ = 0;
+    computed_ = 0;
+    averaged_ = false;
+    for (const int member : members_) {
+        job_.worker(member).local_update();
     }
 }
 
-void ServersJob::lease_computed(int index) {
-    Worker& w = worker(index);
-    w.computing = false;
-    lanes.span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
-    w.free_since_s = now();
-    if (lease_of(index).work == Work::kDelta) {
-        begin_push(index);
-    } else if (w.push_done) {
-        arrived(index);
-    }
+/// The worker did this since then, and nothing from now on.
+void ServersJob::Worker::spent(LaneSpan::Kind kind, double since_s) {
+    job_->lanes.span(index_, kind, since_s, job_->now());
+    free_since_s = job_->now();
 }
 
-/// What stays on the node takes no time beside backward, which wrote it.
-void ServersJob::begin_push(int index) {
-    Worker& w = worker(index);
-    if (!w.staged) {
-        w.push = send_push(index, [this, index, turn = w.turn] { pushed(index, turn); });
-        return;
+ServersJob::Release ServersJob::Worker::release(std::int64_t of_version, double lag) {
+    released = {.parameters = job_->parameters_for(index_, lag),
+                .version = of_version,
+                .turn = released.turn + 1};
+    if (pull_ != 0) {
+        const double share = owner_->transfers_.cancel_pull(index_, pull_);
+        job_->lanes.used(index_, 0, share * job_->spec.workload.parameter_bytes);
+        spent(LaneSpan::Kind::kPull, free_since_s);
     }
-    servers_->stage(w.lease);
-    w.push_done = true;
-    if (!w.computing) {
-        arrived(index);
-    }
+    return {.worker = index_, .turn = released.turn, .lag = lag};
 }
 
-ServersJob::ClusterWork ServersJob::send_push(int index, Action done) {
-    const double bytes = spec.workload.parameter_bytes;
-    ++under_way_;
-    worker(index).pushing_since_s = now();
-    return cluster.scatter(node_of(index), spec.server_nodes, bytes,
-                           [this, index, bytes, finished = std::move(done)] {
-                               --under_way_;
-                               servers_->pushed(node_of(index), 1);
-                               lanes.used(index, 0, bytes);
-                               finished();
-                           });
-}
-
-/// @param turn  the worker's when the push began: later it is one that was given up
-void ServersJob::pushed(int index, std::uint64_t turn) {
-    Worker& w = worker(index);
-    if (w.turn != turn) {
-        return;
-    }
-    w.push = 0;
-    w.push_done = true;
-    w.record.use.tx_bytes_s = rate(spec.workload.parameter_bytes, now() - w.pushing_since_s);
-    if (!w.computing) {
-        arrived(index);
-    }
-}
-
-/// What is complete at the same moment goes to the engine in the order of workers.
-void ServersJob::arrived(int index) {
-    arrivals_.push_back({.worker = index, .turn = worker(index).turn});
-    if (arrivals_.size() == 1) {
-        ++under_way_;
-        settling_ = cluster.queue().at(now(), [this] { settle_arrivals(); });
-    }
-}
-
-void ServersJob::settle_arrivals() {
-    --under_way_;
-    settling_ = 0;
-    std::vector<Release> arrivals = std::exchange(arrivals_, {});
-    std::sort(arrivals.begin(), arrivals.end(),
-              [](const Release& a, const Release& b) { return a.worker < b.worker; });
-    for (const Release& arrival : arrivals) {
-        if (worker(arrival.worker).turn == arrival.turn) {  // else it was interrupted
-            complete(arrival.worker);
+void ServersJob::Worker::pull(const UpdatePtr& update) {
+    record = {.wait_s = job_->now() - free_since_s};
+    spent(LaneSpan::Kind::kWait, free_since_s);
+    pull_ = owner_->transfers_.pull(index_, [this, update] {
+        pull_ = 0;
+        record.use.rx_bytes_s =
+            rate(job_->spec.workload.parameter_bytes, job_->now() - free_since_s);
+        if (update->working == 0) {
+            pulled(released.turn);
+        } else {
+            update->there.push_back({.worker = index_, .turn = released.turn});
         }
+    });
+}
+
+void ServersJob::Worker::pulled(std::uint64_t turn) {
+    if (released.turn != turn) {
+        return;
+    }
+    released.unused = true;
+    const double took_s = job_->now() - free_since_s;
+    record.pull_s = std::min(took_s, job_->alone_s(job_->cluster.shares(job_->place(index_)).rx));
+    record.wait_s += took_s - record.pull_s;
+    spent(LaneSpan::Kind::kPull, free_since_s);
+    start();
+}
+
+void ServersJob::Worker::deal(const LeaseOrder& order) {
+    lease = job_->add_lease(index_, order).id;
+    staged_ = order.staged;
+}
+
+void ServersJob::Worker::start_learning() {
+    if (group == nullptr) {
+        dealt().computed = job_->learner.start(job_of(dealt(), released.parameters));
+    } else if (group->led_by(index_)) {
+        group->start_learning();
     }
 }
 
-/// What the worker did is all its own time, but for waiting for a group.
-void ServersJob::complete(int index) {
-    Worker& w = worker(index);
-    lanes.span(index, LaneSpan::Kind::kPush, w.computed_at_s, now());
-    w.free_since_s = now();
-    w.group = nullptr;
-    w.record.compute_s = w.own_s - w.record.input_s;
-    const double sent_s = now() - w.computed_at_s;
-    const double card_s = alone_s(cluster.shares(place(index)).tx);
-    w.record.push_s = std::clamp(w.pushing_since_s + card_s - w.computed_at_s, 0.0, sent_s);
-    w.record.wait_s += sent_s - w.record.push_s;
-    w.record.use.cpu_share = w.cpu_share();
-    (void)scheduler_.arrived(index);
-    push({.lease = std::exchange(w.lease, 0),
-          .version = w.version,
-          .own_s = w.own_s + now() - w.computed_at_s,
-          .record = w.record});
-    happened();
+void ServersJob::Worker::start() {
+    if (!released.unused || lease == 0 || computing_ || validating != 0) {
+        return;
+    }
+    if (validation) {
+        start_validation(*std::exchange(validation, std::nullopt));
+        return;
+    }
+    released.unused = false;
+    computing_ = true;
+    push_done_ = false;
+    begin(lease);
+    record.input_s = 0;
+    if (group == nullptr) {
+        next_step();
+    } else {
+        group->arrive();
+    }
 }
 
 /// A gradient that others are compared with: computed on the parameters of the lease that follows,
 /// and pushed like any other.
-void ServersJob::start_validation(int index) {
-    Worker& w = worker(index);
-    const ValidationSampler::Dealt dealt = *std::exchange(w.validation, std::nullopt);
-    w.validating = true;
-    w.validation_work = learner.start(
-        {.worker = index,
-         .slice = {.epoch = dealt.epoch, .position = dealt.position, .count = dealt.count},
-         .parameters = w.parameters});
-    validations_.insert(w.validation_work);
-    const auto part = [this, learned = w.validation_work, left = std::make_shared<int>(2)] {
+void ServersJob::Worker::start_validation(const ValidationSampler::Dealt& lease_before) {
+    const std::int64_t count = lease_before.count;
+    validating = owner_->validations_->begin(
+        {.worker = index_,
+         .slice = {.epoch = lease_before.epoch, .position = lease_before.position, .count = count},
+         .parameters = released.parameters});
+    const auto part = [this, learned = validating, left = std::make_shared<int>(2)] {
         if (--*left == 0) {
-            validated(learned);
+            owner_->validations_->complete(learned);
         }
     };
-    lanes.span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
-    w.compute(
-        dealt.count, [this, index, part] { send_push(index, part); },
-        [this, index, part] {
-            Worker& self = worker(index);
-            --self.step;  // the lease before it has had its last
-            self.free_since_s = now();
-            self.validating = false;
+    spent(LaneSpan::Kind::kWait, free_since_s);
+    compute(
+        count, [this, part] { send_push(part); },
+        [this, part] {
+            --step;  // the lease before it has had its last
+            free_since_s = job_->now();
+            validating = 0;
             part();
-            start(index);
+            start();
         });
 }
 
-void ServersJob::validated(Learner::WorkId learned) {
-    if (validations_.erase(learned) == 0) {
-        return;  // given up meanwhile
+void ServersJob::Worker::next_step() {
+    spent(LaneSpan::Kind::kWait, free_since_s);
+    begin_step([this] { backward(); }, [this] { step_done(); });
+}
+
+void ServersJob::Worker::backward() {
+    if (dealt().work == Work::kGradient) {
+        begin_push();
+    } else if (group != nullptr) {
+        group->backward();
     }
-    if (learner.outcome(learned).finite) {
-        learner.set_reference(learned);
+}
+
+void ServersJob::Worker::step_done() {
+    free_since_s = job_->now();
+    if (group != nullptr) {
+        group->computed();
+    } else if (dealt().work == Work::kDelta) {
+        local_update();
     } else {
-        learner.forget(learned);
+        lease_computed();
     }
+}
+
+void ServersJob::Worker::local_update() {
+    spent(LaneSpan::Kind::kWait, free_since_s);
+    update([this] {
+        own_s += job_->now() - current.begun_s;
+        computed_at_s = free_since_s = job_->now();
+        if (step < dealt().steps) {
+            next_step();
+        } else {
+            lease_computed();
+        }
+    });
+}
+
+void ServersJob::Worker::lease_computed() {
+    computing_ = false;
+    spent(LaneSpan::Kind::kWait, free_since_s);
+    if (dealt().work == Work::kDelta) {
+        begin_push();
+    } else if (push_done_) {
+        owner_->arrivals_->add({.worker = index_, .turn = released.turn});
+    }
+}
+
+/// What stays on the node takes no time beside backward, which wrote it.
+void ServersJob::Worker::begin_push() {
+    if (staged_) {
+        owner_->servers_->stage(lease);
+        push_over();
+        return;
+    }
+    push_ = send_push([this, turn = released.turn] {
+        if (released.turn != turn) {
+            return;  // it was given up
+        }
+        push_ = 0;
+        record.use.tx_bytes_s =
+            rate(job_->spec.workload.parameter_bytes, job_->now() - pushing_since_s_);
+        push_over();
+    });
+}
+
+ServerTransfers::Id ServersJob::Worker::send_push(Action done) {
+    pushing_since_s_ = job_->now();
+    return owner_->transfers_.push(index_, std::move(done));
+}
+
+void ServersJob::Worker::push_over() {
+    push_done_ = true;
+    if (!computing_) {
+        owner_->arrivals_->add({.worker = index_, .turn = released.turn});
+    }
+}
+
+/// What the worker did is all its own time, but for waiting for a group.
+IterationEnds::End ServersJob::Worker::complete() {
+    const double sent_s = job_->now() - computed_at_s;
+    spent(LaneSpan::Kind::kPush, computed_at_s);
+    group = nullptr;
+    record.compute_s = own_s - record.input_s;
+    const double card_s = job_->alone_s(job_->cluster.shares(job_->place(index_)).tx);
+    record.push_s = std::clamp(pushing_since_s_ + card_s - computed_at_s, 0.0, sent_s);
+    record.wait_s += sent_s - record.push_s;
+    record.use.cpu_share = cpu_share();
+    return {.lease = std::exchange(lease, 0),
+            .version = released.version,
+            .own_s = own_s + job_->now() - computed_at_s,
+            .record = record};
+}
+
+void ServersJob::Worker::give_up() {
+    check_invariant(group == nullptr || !group->begun(), "a group is not parted");
+    if (work != 0) {
+        const double input_s = current.cost.cpu_core_s / current.cost.cpu_threads;
+        const double done_s =
+            (1 - cancel()) * (current.delay_s + input_s + current.cost.device_s) - current.delay_s;
+        job_->lanes.used(index_, std::clamp(done_s, 0.0, input_s) * current.cost.cpu_threads, 0);
+        spent(LaneSpan::Kind::kLost, current.begun_s);
+    } else if (push_ != 0) {
+        spent(LaneSpan::Kind::kLost, computed_at_s);
+    }
+    if (validating != 0) {
+        owner_->validations_->give_up(std::exchange(validating, 0));
+    }
+    computing_ = false;
+    push_ = 0;
+}
+
+void ServersJob::Worker::end() {
+    owner_->transfers_.cancel_pull(index_, pull_);
+    owner_->transfers_.cancel_push(index_, push_);
+    (void)cancel();
+    if (group != nullptr) {
+        std::exchange(group, nullptr)->cancel();
+    }
+    released.parameters = nullptr;
+    ++released.turn;
 }
 
 }  // namespace cohort

@@ -4,18 +4,74 @@
 #include <numeric>
 #include <tuple>
 #include <utility>
-#include <variant>
 
 #include "cohort/core/error.hpp"
 
 namespace cohort {
 
+void ConsultationAlarm::set(std::optional<double> at_s) {
+    if (at_s == at_s_) {
+        return;
+    }
+    queue_.cancel(event_);
+    at_s_ = at_s;
+    event_ = !at_s ? 0 : queue_.at(std::max(*at_s, queue_.now()), [this] {
+        at_s_.reset();
+        rung_ = true;
+        rings_();
+    });
+}
+
+void IterationEnds::timed(const End& end) {
+    const VirtualLease& lease = job_.leases_out.at(end.lease);
+    if (end.own_s <= 0) {  // not measured
+        return;
+    }
+    IterationRecord record = end.record;
+    record.worker = lease.worker;
+    record.iteration = ++iterations_[job_.at(lease.worker)];
+    record.samples = lease.slice.count;
+    record.version = end.version;
+    job_.session.iteration_timed(record, end.own_s);
+    if (job_.spec.telemetry) {
+        job_.records.timed(record);
+    }
+}
+
+SessionPush IterationEnds::pushed(const End& end) {
+    const VirtualLease& pushed = job_.leases_out.at(end.lease);
+    check_invariant(pushed.computed != 0, "a push was computed");
+    const int worker = pushed.worker;
+    timed(end);
+    const Learner::Outcome outcome = job_.learner.outcome(pushed.computed);
+    if (pushed.halves && outcome.finite) {
+        job_.session.gradients().halves(pushed.slice.count, outcome.half_squares,
+                                        outcome.gradient_norm);
+    }
+    PushTicket ticket{.id = {.worker = worker,
+                             .incarnation = job_.engine().incarnation(worker),
+                             .sequence = ++pushes_[job_.at(worker)]},
+                      .lease = end.lease,
+                      .version = end.version,
+                      .samples = pushed.slice.count,
+                      .finite = outcome.finite,
+                      .loss_sum = outcome.loss_sum,
+                      .gradient_norm = outcome.gradient_norm,
+                      .work = pushed.work};
+    if (job_.engine().plan().validate_every > 0) {
+        std::tie(ticket.reference_dot, ticket.reference_norm) =
+            job_.learner.compare(pushed.computed);
+    }
+    job_.log.add(EventLog::Kind::kPush, job_.now(), worker, ticket.lease, ticket.version,
+                 ticket.loss_sum);
+    return {.ticket = ticket, .correct = outcome.correct};
+}
+
 VirtualJob::VirtualJob(VirtualCluster& on, Learner& model, JobSpec job)
     : VirtualJobContext(on, model, std::move(job)),
-      effects_(session, *this),
+      iteration_ends_(*this),
       evaluations_(spec, learner, log, result),
-      pushes_(at(workers()), 0),
-      iterations_(pushes_.size(), 0) {
+      alarm_(cluster.queue(), [this] { happened(); }) {
 }
 
 void VirtualJob::begin() {
@@ -47,70 +103,6 @@ void VirtualJob::returned(const ReturnLease& lease) {
     check_invariant(!out.empty(), "a lease that comes back was out");
     if (out.mapped().computed != 0) {
         learner.forget(out.mapped().computed);
-    }
-}
-
-void VirtualJob::timed(const Arrival& arrival) {
-    const VirtualLease& lease = leases_out.at(arrival.lease);
-    if (arrival.own_s <= 0) {  // not measured
-        return;
-    }
-    IterationRecord record = arrival.record;
-    record.worker = lease.worker;
-    record.iteration = ++iterations_[at(lease.worker)];
-    record.samples = lease.slice.count;
-    record.version = arrival.version;
-    session.iteration_timed(record, arrival.own_s);
-    if (spec.telemetry) {
-        records.timed(record);
-    }
-}
-
-void VirtualJob::push(const Arrival& arrival) {
-    const VirtualLease& pushed = leases_out.at(arrival.lease);
-    check_invariant(pushed.computed != 0, "a push was computed");
-    const int worker = pushed.worker;
-    timed(arrival);
-    const Learner::Outcome outcome = learner.outcome(pushed.computed);
-    if (pushed.halves && outcome.finite) {
-        session.gradients().halves(pushed.slice.count, outcome.half_squares, outcome.gradient_norm);
-    }
-    PushTicket ticket{.id = {.worker = worker,
-                             .incarnation = engine().incarnation(worker),
-                             .sequence = ++pushes_[at(worker)]},
-                      .lease = arrival.lease,
-                      .version = arrival.version,
-                      .samples = pushed.slice.count,
-                      .finite = outcome.finite,
-                      .loss_sum = outcome.loss_sum,
-                      .gradient_norm = outcome.gradient_norm,
-                      .work = pushed.work};
-    if (engine().plan().validate_every > 0) {
-        std::tie(ticket.reference_dot, ticket.reference_norm) = learner.compare(pushed.computed);
-    }
-    log.add(EventLog::Kind::kPush, now(), worker, ticket.lease, ticket.version, ticket.loss_sum);
-    deliver({.ticket = ticket, .correct = outcome.correct});
-}
-
-// ------------------------------------------------------------------------- effects of the engine
-
-void VirtualJob::observe(const Effect& effect) {
-    const double time = now();
-    using Kind = EventLog::Kind;
-    if (const auto* fire = std::get_if<Fire>(&effect)) {
-        log.add(Kind::kFire, time, fire->version, fire->samples, fire->fraction);
-        for (const FiredPush& push : fire->pushes) {
-            log.mix(push.ticket.lease);
-            log.mix(push.weight);
-        }
-    } else if (const auto* release = std::get_if<ReleaseOne>(&effect)) {
-        log.add(Kind::kRelease, time, release->worker, release->version, release->lag);
-    } else if (const auto* refusal = std::get_if<Refuse>(&effect)) {
-        log.add(Kind::kRefuse, time, refusal->push.worker, refusal->push.sequence);
-    } else if (const auto* interrupt = std::get_if<Interrupt>(&effect)) {
-        log.add(Kind::kInterrupt, time, interrupt->worker, interrupt->version);
-    } else if (const auto* lease = std::get_if<ReturnLease>(&effect)) {
-        log.add(Kind::kReturn, time, lease->worker, lease->lease);
     }
 }
 
@@ -149,60 +141,32 @@ void VirtualJob::applied(const UpdateOrder& /*update*/, const Fire& fire) {
     fired_lr.reset();
 }
 
-void VirtualJob::dropped() {
-    session.dropped();
-    check_drops();
-}
-
 void VirtualJob::check_drops() {
     if (session.counts().drops.diverged(session.counts().updates) && !stopping()) {
         stop("diverged");
     }
 }
 
-// ------------------------------------------------------------------------------- after each event
-
 /// Leases first: who gets one is waited for under the plan that follows.
 void VirtualJob::happened() {
     if (!stopping()) {
         give_leases();
     }
-    while (!stopping() && (consultation.has_news() || woken_)) {
-        consult_modes();
+    while (!stopping() && (consultation.has_news() || alarm_.rung())) {
+        if (auto change = consultation.consult(alarm_.stop())) {
+            install(*std::move(change));
+            give_leases();
+        }
+        records.collect(session);
     }
     if (stopping() && !over_) {
         finish();
     }
-    set_alarm();
-}
-
-/// Whoever chooses the mode may want to be asked before the next update.
-void VirtualJob::set_alarm() {
-    const std::optional<double> at_s = over_ ? std::nullopt : consultation.wake_at();
-    if (at_s == alarm_s_) {
-        return;
-    }
-    cluster.queue().cancel(alarm_);
-    alarm_s_ = at_s;
-    alarm_ = !at_s ? 0 : cluster.queue().at(std::max(*at_s, now()), [this] {
-        alarm_s_.reset();
-        woken_ = true;
-        happened();
-    });
-}
-
-/// Asks whoever chooses the mode, once an update was made, or it is time.
-void VirtualJob::consult_modes() {
-    if (auto change = consultation.consult(std::exchange(woken_, false))) {
-        install(*std::move(change));
-        give_leases();
-    }
-    records.collect(session);
+    alarm_.set(over_ ? std::nullopt : consultation.wake_at());
 }
 
 void VirtualJob::finish() {
     end_work();
-    effects().carry_out(engine().stop());
     while (!leases_out.empty()) {  // those that the engine was not told of
         give_back(leases_out.begin()->first, ReturnReason::kStop);
     }
@@ -217,7 +181,7 @@ void VirtualJob::finish() {
     session.end();
     records.collect(session);
     over_ = true;
-    set_alarm();
+    alarm_.set(std::nullopt);
 }
 
 const SimulationResult& VirtualJob::report() {

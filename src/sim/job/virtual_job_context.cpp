@@ -37,7 +37,7 @@ VirtualJobContext::VirtualJobContext(VirtualCluster& on, Learner& model, JobSpec
     : cluster(on),
       learner(model),
       spec(std::move(job)),
-      records(result, spec.records),
+      records(result, log, cluster.queue(), spec.records),
       session(session_options(spec, cluster, records), ModeController(spec.choice, spec.setting, 0),
               LeaseLedger(spec.train, {.seed = spec.seed}, spec.budget_samples), {}, {}),
       lanes(result, spec.workers(), spec.lane_spans) {

@@ -66,11 +66,11 @@ struct VirtualJobContext {
     Learner& learner;
     const JobSpec spec;
     SimulationResult result;  ///< of the job, as far as it is known
+    EventLog log;
     JobRecords records;
     TrainingSession session;
     ModeConsultation consultation{session};
     WorkerLanes lanes;
-    EventLog log;
     std::vector<VirtualCluster::PlaceId> places;  ///< by worker
     std::map<std::uint64_t, VirtualLease> leases_out;
     std::optional<double> fired_lr;  ///< of the update that is being carried out

@@ -14,11 +14,7 @@ namespace cohort {
 
 RunRequests::RunRequests(const RankMap& map, TrainingSession& session, ModeConsultation& modes,
                          const RunReporter& reporter, std::function<void()> stop)
-    : map_(map),
-      session_(session),
-      modes_(modes),
-      reporter_(reporter),
-      stop_(std::move(stop)) {
+    : map_(map), session_(session), modes_(modes), reporter_(reporter), stop_(std::move(stop)) {
 }
 
 void RunRequests::open() {

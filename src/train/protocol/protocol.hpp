@@ -25,7 +25,7 @@
 //                                  kJoin          join again after a loss
 // and with rings (protocol_ring.hpp):
 //  3. coordinator -> worker        kRound         members of round r and their leases
-//  4. workers among themselves     the round      comm/ring_exchange
+//  4. workers among themselves     the round      comm/allreduce
 //  5. worker 0 -> coordinator      kRoundDone     tails of the round
 // Both: kEvaluated, kSaved, kGathered answer the requests of a fire or round, kEvaluating reports
 // progress of such an answer; kStop ends the work, kFarewell is the final report.

@@ -16,7 +16,7 @@
 //     worker -> coordinator       kRoleTaken    the answer
 //  2. coordinator -> members      kRound        who takes part in round r with which lease,
 //                                               and which gradients of riders go with it
-//  3. members among themselves    the round     comm/ring_exchange
+//  3. members among themselves    the round     comm/allreduce
 //  4. first member -> coordinator kRoundDone    its tails
 //     rider -> parent             kPush         transfer: gradient and batch statistics
 //     rider -> coordinator        kPushReport   what it is worth
