@@ -5,6 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "sched/engine/fire_sum.hpp"
+#include "session/training_session.hpp"
 
 namespace cohort {
 namespace {
@@ -50,7 +51,7 @@ GradientQuestion GradientStatistics::ask(const Fire& fire, const SyncPlan& plan,
         const double distance = kept_ ? here - *kept_ : 0;
         question.compare = kept_ && distance >= kNear && distance <= kFar;
         asked.distance = question.compare ? distance : 0;
-        const bool due = updates_ - kept_at_ >= (compared_ < kFew ? kEvery : kSeldom);
+        const bool due = updates_ - kept_at_ >= (agreement_.count() < kFew ? kEvery : kSeldom);
         question.keep = due && !question.compare && (!kept_ || distance > kFar);
         if (question.compare) {
             kept_.reset();
@@ -68,24 +69,21 @@ GradientQuestion GradientStatistics::ask(const Fire& fire, const SyncPlan& plan,
     return question;
 }
 
-void GradientStatistics::answered(std::int64_t version, const GradientAnswer& answer) {
+void GradientStatistics::answered(std::int64_t version, const GradientAnswer& answer,
+                                  const std::optional<std::vector<double>>& norms) {
     const auto found = asked_.find(version);
     check_invariant(found != asked_.end(), "an answer follows a question");
-    noise_.add(found->second.norms, answer.squares);
-    if (found->second.distance > 0) {
-        compare_with_kept(answer.product, found->second.distance);
+    std::vector<GradientNorm>& asked = found->second.norms;
+    check_invariant(!norms || asked.empty() || asked.size() == norms->size(),
+                    "a norm for every push");
+    for (std::size_t i = 0; norms && i < asked.size(); ++i) {
+        asked[i].squares = (*norms)[i] * (*norms)[i];
+    }
+    noise_.add(asked, answer.squares);
+    if (found->second.distance > 0 && gradient_squares() != 0) {
+        agreement_.add(answer.product, noise_.signal(), found->second.distance);
     }
     asked_.erase(found);
-}
-
-void GradientStatistics::answered(std::int64_t version, const GradientAnswer& answer,
-                                  const std::vector<double>& norms) {
-    std::vector<GradientNorm>& asked = asked_.at(version).norms;
-    check_invariant(asked.empty() || asked.size() == norms.size(), "a norm for every push");
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-        asked[i].squares = norms[i] * norms[i];
-    }
-    answered(version, answer);
 }
 
 void GradientStatistics::withdrawn(std::int64_t version, std::int64_t samples, double lr_scale) {
@@ -96,13 +94,13 @@ void GradientStatistics::withdrawn(std::int64_t version, std::int64_t samples, d
     }
 }
 
-void GradientStatistics::compare_with_kept(double product, double distance) noexcept {
-    if (!std::isfinite(product) || gradient_squares() == 0) {
+void GradientAgreement::add(double product, double squares, double distance) noexcept {
+    if (!std::isfinite(product)) {
         return;
     }
-    ++compared_;
-    const double rate = std::max(kProductRate, 1.0 / compared_);
-    squares_ += rate * (noise_.signal() - squares_);
+    ++count_;
+    const double rate = std::max(kProductRate, 1.0 / count_);
+    squares_ += rate * (squares - squares_);
     product_ += rate * (product - product_);
     distance_ += rate * (distance - distance_);
 }
@@ -131,13 +129,56 @@ double GradientStatistics::gradient_squares() const noexcept {
     return noise_.count() >= kFirstProducts ? std::max(noise_.signal(), 0.0) : 0;
 }
 
-double GradientStatistics::agreement() const noexcept {
-    return compared_ >= kFirstProducts && squares_ > 0 ? product_ / squares_ : 0;
+double GradientAgreement::mean() const noexcept {
+    return count_ >= kFirstProducts && squares_ > 0 ? product_ / squares_ : 0;
 }
 
-double GradientStatistics::step_curvature() const noexcept {
-    const double agreement = this->agreement();
+double GradientAgreement::fall() const noexcept {
+    const double agreement = mean();
     return agreement == 0 ? 0 : std::max((1 - agreement) / distance_, kLeast);
+}
+
+GradientMeasurement::GradientMeasurement(const SessionOptions& options, const ModeController& modes,
+                                         UpdateEngine& engine, LoadMonitor* load)
+    : options_(options),
+      modes_(modes),
+      engine_(engine),
+      load_(load),
+      statistics_(options.reference_batch) {
+}
+
+GradientStatsPolicy GradientMeasurement::policy() const {
+    return {.every_update =
+                engine_.plan().lr_unit == SyncPlan::LrUnit::kAdaScale && options_.noise_scale == 0,
+            .now_and_then = options_.measure_gradients || modes_.wants_gradients()};
+}
+
+void GradientMeasurement::answered(std::int64_t version, const GradientAnswer& answer,
+                                   const std::optional<std::vector<double>>& norms) {
+    statistics_.answered(version, answer, norms);
+    tell();
+}
+
+void GradientMeasurement::halves(std::int64_t samples, const std::array<double, 2>& squares,
+                                 double norm) {
+    statistics_.halves(samples, squares, norm * norm);
+    tell();
+}
+
+/// What was known holds until it is known anew.
+void GradientMeasurement::tell() const {
+    const GradientFacts facts{.noise_scale = statistics_.noise_scale(),
+                              .curvature = statistics_.step_curvature(),
+                              .agreement = statistics_.agreement()};
+    if (facts.noise_scale > 0 && policy().every_update) {
+        engine_.set_noise_scale(facts.noise_scale);
+    }
+    if (load_ != nullptr) {
+        load_->measured(facts);
+    }
+    if (options_.observer != nullptr) {
+        options_.observer->measured(facts);
+    }
 }
 
 }  // namespace cohort

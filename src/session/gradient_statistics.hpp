@@ -13,11 +13,36 @@
 
 namespace cohort {
 
+class LoadMonitor;
+class ModeController;
+struct SessionOptions;
+
 /// Who wants to know.
 struct GradientStatsPolicy {
     bool every_update = false;  ///< the noise scale sets the size of updates (adascale)
     bool now_and_then = false;  ///< modes are chosen by it
     [[nodiscard]] bool any() const noexcept { return every_update || now_and_then; }
+};
+
+/// How much mean gradients agree with those a reference batch before. Products <G, G'> are smoothed
+/// together with |G|^2 as it was known then. Pure.
+class GradientAgreement {
+public:
+    /// @param product  <G, G'>; one that is not a number says nothing  @param squares  |G|^2
+    /// @param distance  between the two, reference batches
+    void add(double product, double squares, double distance) noexcept;
+    /// Products, until now.
+    [[nodiscard]] int count() const noexcept { return count_; }
+    /// <G, G'> / |G|^2; 0: not known yet.
+    [[nodiscard]] double mean() const noexcept;
+    /// What is missing to 1, per reference batch; 0: not known yet.
+    [[nodiscard]] double fall() const noexcept;
+
+private:
+    int count_ = 0;
+    double product_ = 0;
+    double squares_ = 0;
+    double distance_ = 0;
 };
 
 /// Decides which updates and mini-batches tell about the gradient, and makes numbers of what they
@@ -43,11 +68,10 @@ public:
                                        const GradientStatsPolicy& wish);
     /// The answer about the update to `version`, of which something was asked. An answer that is
     /// not a number says nothing.
-    void answered(std::int64_t version, const GradientAnswer& answer);
-    /// The same of an update that was asked about before it was computed.
-    /// @param norms  |g| of its pushes, in their order
+    /// @param norms  |g| of its pushes, in their order, if it was asked about before it was
+    /// computed
     void answered(std::int64_t version, const GradientAnswer& answer,
-                  const std::vector<double>& norms);
+                  const std::optional<std::vector<double>>& norms = {});
     /// An update of so many samples that was asked about does not come about.
     void withdrawn(std::int64_t version, std::int64_t samples, double lr_scale);
 
@@ -64,9 +88,9 @@ public:
     /// phi, samples; 0: not known yet.
     [[nodiscard]] double noise_scale() const noexcept { return noise_.samples(); }
     /// Learning rate / (1 - momentum) x curvature along the step; 0: not known yet.
-    [[nodiscard]] double step_curvature() const noexcept;
+    [[nodiscard]] double step_curvature() const noexcept { return agreement_.fall(); }
     /// <G, G'> / |G|^2 of mean gradients a reference batch apart; 0: not known yet.
-    [[nodiscard]] double agreement() const noexcept;
+    [[nodiscard]] double agreement() const noexcept { return agreement_.mean(); }
     /// |G|^2, smoothed; 0: not known yet.
     [[nodiscard]] double gradient_squares() const noexcept;
     /// Updates and leases that were measured.
@@ -79,8 +103,6 @@ private:
         bool keep = false;
     };
 
-    void compare_with_kept(double product, double distance) noexcept;
-
     static constexpr double kRate = 0.05;  ///< of the newest measurement, in means
     static constexpr int kFew = 10;
 
@@ -89,15 +111,52 @@ private:
     NoiseScale noise_{kRate};
     std::map<std::int64_t, Asked> asked_;  ///< by version
     std::optional<double> kept_;           ///< where: reference batches
-    double product_ = 0;
-    double squares_ = 0;        ///< |G|^2, as it was known with each product
-    std::int64_t kept_at_ = 0;  ///< update
-    double distance_ = 0;
-    int compared_ = 0;
+    std::int64_t kept_at_ = 0;             ///< update
+    GradientAgreement agreement_;
     std::int64_t updates_ = 0;
     std::int64_t alike_ = 0;     ///< update that had pushes of one version
     std::int64_t measured_ = 0;  ///< update
     std::int64_t leases_ = 0;    ///< since one was halved
+};
+
+/// Measures the gradients of a session, as often as somebody wants to know, and tells engine, modes
+/// and observer what is known better than before. Pure.
+class GradientMeasurement {
+public:
+    /// All of them outlive it. @param load  null: nobody looks at forecasts
+    GradientMeasurement(const SessionOptions& options, const ModeController& modes,
+                        UpdateEngine& engine, LoadMonitor* load);
+
+    /// Who wants to know what gradients tell.
+    [[nodiscard]] GradientStatsPolicy policy() const;
+    /// What to ask about an update's gradient. To be called for every update.
+    [[nodiscard]] GradientQuestion ask(const Fire& fire) {
+        return statistics_.ask(fire, engine_.plan(), policy());
+    }
+    /// The answer to that question, see GradientStatistics.
+    void answered(std::int64_t version, const GradientAnswer& answer,
+                  const std::optional<std::vector<double>>& norms = {});
+    /// An update of so many samples that was asked about does not come about.
+    void withdrawn(std::int64_t version, std::int64_t samples) {
+        statistics_.withdrawn(version, samples, engine_.plan().lr_scale);
+    }
+    /// Whether the next lease, of so many samples, is to be computed as two halves.
+    [[nodiscard]] bool halve(std::int64_t samples) {
+        return statistics_.halve(engine_.plan(), samples, policy());
+    }
+    /// A lease was computed as two halves. @param squares  |g|^2 of each  @param norm  |g| of the
+    /// mean over all samples
+    void halves(std::int64_t samples, const std::array<double, 2>& squares, double norm);
+    [[nodiscard]] const GradientStatistics& statistics() const noexcept { return statistics_; }
+
+private:
+    void tell() const;
+
+    const SessionOptions& options_;
+    const ModeController& modes_;
+    UpdateEngine& engine_;
+    LoadMonitor* load_;
+    GradientStatistics statistics_;
 };
 
 }  // namespace cohort

@@ -139,7 +139,6 @@ std::optional<PlanChange> ModeController::ask(const Telemetry& telemetry) {
         }
     }
     std::optional<Decision> decision = next(known);
-    decided_ = false;
     if (decision) {
         note(*decision, telemetry);
     }
@@ -156,15 +155,13 @@ std::optional<PlanChange> ModeController::ask(const Telemetry& telemetry) {
                           .expected = "a mode in which every update waits for all workers"});
     }
     plan.id = ++last_id_;
-    close();
-    open_ = {.plan = plan.id,
-             .report = {.from = label_,
-                        .to = label(mode_.text, plan.name),
-                        .why = decision->reason,
-                        .samples = telemetry.samples_applied,
-                        .train_seconds = telemetry.seconds,
-                        .in_force_s = {},
-                        .first_update_s = {}}};
+    switches_.begun(plan.id, {.from = label_,
+                              .to = label(mode_.text, plan.name),
+                              .why = decision->reason,
+                              .samples = telemetry.samples_applied,
+                              .train_seconds = telemetry.seconds,
+                              .in_force_s = {},
+                              .first_update_s = {}});
     coming_ = plan;
     return PlanChange{std::move(plan), std::move(decision->batches)};
 }
@@ -176,17 +173,10 @@ void ModeController::note(Decision& decision, const Telemetry& telemetry) {
                            : coming_     ? label(mode_.text, coming_->name)
                                          : label_;
     if (decision.record) {
-        decided_ = true;
         decision.record->kept = !decision.plan && decision.batches.empty();
         decisions_.made(*std::move(decision.record), now, label_, to);
     } else if (decision.plan) {
         decisions_.closed(now);
-    }
-}
-
-void ModeController::asked(double seconds) {
-    if (decided_) {
-        decisions_.took(seconds);
     }
 }
 
@@ -195,30 +185,19 @@ void ModeController::installed(const SyncPlan& plan, double seconds) {
     if (coming_ && coming_->id == plan.id) {
         coming_.reset();
     }
-    if (open_ && open_->plan == plan.id) {
-        label_ = open_->report.to;
-        open_->report.in_force_s = seconds - open_->report.train_seconds;
+    if (const SwitchReport* const change = switches_.installed(plan.id, seconds)) {
+        label_ = change->to;
     }
 }
 
 void ModeController::updated(double seconds, double slowest_own_s) {
-    if (awaits_update()) {
-        open_->report.first_update_s = seconds - open_->report.train_seconds;
-        open_->report.slowest_own_s = slowest_own_s;
-        policy_->switched(open_->report);
-        close();
-    }
-}
-
-void ModeController::close() {
-    if (open_) {
-        closed_.push_back(std::move(open_->report));
-        open_.reset();
+    if (switches_.awaits_update()) {
+        policy_->switched(switches_.updated(seconds, slowest_own_s));
     }
 }
 
 void ModeController::end(const RunMoment& now) {
-    close();
+    switches_.close();
     decisions_.closed(now);
 }
 
@@ -230,11 +209,12 @@ void DecisionLog::made(DecisionRecord record, const RunMoment& now, std::string 
     record.from = std::move(from);
     record.to = std::move(to);
     loss_ = now.loss;
+    timed_ = false;
     open_ = std::move(record);
 }
 
 void DecisionLog::took(double seconds) {
-    if (open_) {
+    if (open_ && !std::exchange(timed_, true)) {
         open_->decide_s = seconds;
     }
 }
@@ -251,6 +231,33 @@ void DecisionLog::closed(const RunMoment& now) {
         open_->measured_loss_fall_s = known ? (loss_ - now.loss) / open_->held_s : 0;
     }
     complete_.push_back(*std::exchange(open_, std::nullopt));
+}
+
+void SwitchLog::begun(std::uint64_t plan, SwitchReport report) {
+    close();
+    open_ = {.plan = plan, .report = std::move(report)};
+}
+
+const SwitchReport* SwitchLog::installed(std::uint64_t plan, double seconds) {
+    if (!open_ || open_->plan != plan) {
+        return nullptr;
+    }
+    open_->report.in_force_s = seconds - open_->report.train_seconds;
+    return &open_->report;
+}
+
+const SwitchReport& SwitchLog::updated(double seconds, double slowest_own_s) {
+    open_->report.first_update_s = seconds - open_->report.train_seconds;
+    open_->report.slowest_own_s = slowest_own_s;
+    close();
+    return closed_.back();
+}
+
+void SwitchLog::close() {
+    if (open_) {
+        closed_.push_back(std::move(open_->report));
+        open_.reset();
+    }
 }
 
 }  // namespace cohort

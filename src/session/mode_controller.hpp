@@ -26,7 +26,8 @@ class DecisionLog {
 public:
     /// A decision. @param from, to  what was and what will be in force
     void made(DecisionRecord record, const RunMoment& now, std::string from, std::string to);
-    /// How long it took, of the newest.
+    /// How long the question took whose answer was the newest decision. Nothing happens when that
+    /// is known already: the question was another one.
     void took(double seconds);
     /// What follows is no longer its outcome: another one decides, or the run ends.
     void closed(const RunMoment& now);
@@ -35,8 +36,36 @@ public:
 
 private:
     std::optional<DecisionRecord> open_;
-    double loss_ = 0;  ///< then
+    double loss_ = 0;     ///< then
+    bool timed_ = false;  ///< it is known how long it took
     std::vector<DecisionRecord> complete_;
+};
+
+/// Changes of a run's plan: each is complete with the first update under its plan, or once the next
+/// one overtakes it. Pure.
+class SwitchLog {
+public:
+    /// Another plan was asked for.
+    void begun(std::uint64_t plan, SwitchReport report);
+    /// A plan is in force. @return its change; null: a newer plan was asked for
+    const SwitchReport* installed(std::uint64_t plan, double seconds);
+    /// A change waits for the first update under its plan: only then updated() is to be called.
+    [[nodiscard]] bool awaits_update() const noexcept { return open_ && open_->report.in_force_s; }
+    /// That update was made. @return the change that is complete with it
+    const SwitchReport& updated(double seconds, double slowest_own_s);
+    /// Nothing more comes of the newest change.
+    void close();
+    /// Changes that are complete, or have been overtaken, since the last call.
+    [[nodiscard]] std::vector<SwitchReport> take() { return std::exchange(closed_, {}); }
+
+private:
+    struct Open {
+        std::uint64_t plan = 0;
+        SwitchReport report;
+    };
+
+    std::optional<Open> open_;
+    std::vector<SwitchReport> closed_;
 };
 
 /// What is to be installed next.
@@ -76,18 +105,13 @@ public:
 
     /// A plan of ask() is in force.
     void installed(const SyncPlan& plan, double seconds);
-    /// A change waits for the first update under its plan: only then updated() has to be told.
-    [[nodiscard]] bool awaits_update() const noexcept { return open_ && open_->report.in_force_s; }
-    /// An update was made.
+    /// An update was made. To be called when a change awaits one.
     void updated(double seconds, double slowest_own_s);
-    /// The last ask() took so long: for the record of its decision, if it made one.
-    void asked(double seconds);
     /// The run ends: nothing more comes.
     void end(const RunMoment& now);
-    /// Changes that are complete, or have been overtaken, since the last call.
-    [[nodiscard]] std::vector<SwitchReport> take_reports() { return std::exchange(closed_, {}); }
-    /// Decisions of choosers whose outcome is known since the last call.
-    [[nodiscard]] std::vector<DecisionRecord> take_decisions() { return decisions_.take(); }
+    [[nodiscard]] SwitchLog& switches() noexcept { return switches_; }
+    /// Of choosers.
+    [[nodiscard]] DecisionLog& decisions() noexcept { return decisions_; }
     /// What plans achieved, measured since the last call.
     [[nodiscard]] std::vector<RateWindow> take_windows() { return policy_->take_windows(); }
 
@@ -101,17 +125,11 @@ public:
     }
 
 private:
-    struct Open {
-        std::uint64_t plan = 0;
-        SwitchReport report;
-    };
-
     [[nodiscard]] std::optional<Decision> next(const Telemetry& telemetry);
     [[nodiscard]] std::unique_ptr<ModePolicy> policy_of(const Mode& mode) const;
     [[nodiscard]] std::optional<Decision> take_charge(const Mode& mode, const std::string& why);
     void refresh(const Telemetry& telemetry);
     void note(Decision& decision, const Telemetry& telemetry);
-    void close();
 
     ModeSetting setting_;
     ModeChoice choice_;
@@ -123,10 +141,8 @@ private:
     std::string label_;               ///< of it
     std::optional<SyncPlan> coming_;  ///< asked for, not in force
     std::uint64_t last_id_ = 0;
-    std::optional<Open> open_;
-    std::vector<SwitchReport> closed_;
+    SwitchLog switches_;
     DecisionLog decisions_;
-    bool decided_ = false;  ///< by the last ask()
 };
 
 }  // namespace cohort

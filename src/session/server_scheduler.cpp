@@ -1,23 +1,33 @@
 #include "session/server_scheduler.hpp"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 #include <variant>
 
+#include "cohort/core/error.hpp"
+
 namespace cohort {
+namespace {
+
+/// Engine and leases agree about what became of all samples. Errors: std::logic_error.
+void check_accounts(const EngineAccounts& engine, SampleAccounts leases) {
+    bool same = engine.leased == leases.leased && engine.applied == leases.applied &&
+                engine.outstanding == leases.outstanding;
+    for (std::size_t i = 0; i < kReturnReasons; ++i) {
+        const auto reason = static_cast<ReturnReason>(i);
+        same = same && engine.returned_for(reason) == returned_for(leases, reason);
+    }
+    check_invariant(same, "the accounts of engine and leases agree");
+}
+
+}  // namespace
 
 ServerScheduler::ServerScheduler(TrainingSession& session, EffectHandler& handler,
                                  ServerOrders& orders, Dealing dealing, std::uint64_t seed,
                                  std::int64_t epoch_samples)
     : session_(session),
       orders_(orders),
-      ahead_(dealing == Dealing::kAhead),
-      effects_(session, handler, [this](const Effect& effect, bool held) { follow(effect, held); }),
-      planner_(session, [&orders](int worker) { return orders.stages(worker); }),
-      validation_(seed, epoch_samples, session.options().batch),
-      workers_(session),
-      shortened_(at(session.options().workers), false) {
+      leases_(session, handler, orders, dealing == Dealing::kAhead,
+              ValidationSampler(seed, epoch_samples, session.options().batch)) {
 }
 
 /// Does what an event asks for; a plan that was asked for meanwhile follows.
@@ -28,9 +38,9 @@ void ServerScheduler::run(const Event& event) {
     busy_ = false;
     install_next();
     if (!session_.stopping()) {
-        workers_.begin_iterations();
+        leases_.workers().begin_iterations();
     }
-    if (std::exchange(flush_, false)) {
+    if (leases_.take_dealt()) {
         orders_.flush();
     }
 }
@@ -40,31 +50,28 @@ void ServerScheduler::begin() {
     for (int worker = 0; worker < session_.options().workers; ++worker) {
         release(worker);
     }
-    shape_leases();
+    leases_.shape();
 }
 
 bool ServerScheduler::arrived(int worker) {
-    workers_.arrived(worker);
+    leases_.workers().arrived(worker);
     return !session_.stopping();
 }
 
 void ServerScheduler::push(const SessionPush& push) {
     run([&] {
-        effects_.push(push);
-        shorten();
-        deal_leases();
+        effects().push(push);
+        leases_.shorten();
+        leases_.deal();
     });
 }
 
 void ServerScheduler::deal() {
-    run([this] { deal_leases(); });
+    run([this] { leases_.deal(); });
 }
 
 void ServerScheduler::install(PlanChange change) {
-    if (next_plan_ && change.batches.empty()) {
-        change.batches = std::move(next_plan_->batches);
-    }
-    next_plan_ = std::move(change);
+    leases_.fence().wait(std::move(change));
     if (!busy_) {
         run([] {});
     }
@@ -74,74 +81,109 @@ void ServerScheduler::install(PlanChange change) {
 /// compute in a group with it cannot go on with that lease.
 void ServerScheduler::worker_lost(int worker, const std::vector<PushId>& stranded) {
     run([&] {
-        const std::vector<int> partners = planner_.partners(worker);
-        workers_.arrived(worker);
-        workers_.served(worker);
-        shortened_[at(worker)] = false;
-        planner_.set_live(worker, false);
+        const std::vector<int> partners = leases_.planner().partners(worker);
+        leases_.set_live(worker, false);
         if (session_.stopping()) {  // all leases return; nobody waits for those of the group
             for (const int partner : partners) {
-                workers_.arrived(partner);
+                leases_.workers().arrived(partner);
             }
             return;
         }
-        effects_.carry_out(session_.engine().lost(worker, stranded));
+        effects().carry_out(session_.engine().lost(worker, stranded));
         for (const int partner : partners) {
-            take_back(partner, ReturnReason::kVoidRound, true);
+            leases_.take_back(partner, ReturnReason::kVoidRound, true);
         }
-        if (session_.engine().plan().group > 1) {
-            begin_fence();
-        }
-        deal_leases();
+        deal_anew();
     });
 }
 
 /// The worker begins anew, with parameters of the current version.
 void ServerScheduler::worker_joined(int worker) {
     run([&] {
-        (void)workers_.set_idle(worker, true);
-        planner_.set_live(worker, true);
-        const std::vector<Effect> effects = session_.engine().joined(worker);
+        leases_.set_live(worker, true);
+        const std::vector<Effect> joined = session_.engine().joined(worker);
         orders_.joins(worker);
-        effects_.carry_out(effects);
-        if (session_.engine().plan().group > 1) {
-            begin_fence();
-        }
-        deal_leases();
+        effects().carry_out(joined);
+        deal_anew();
     });
 }
 
 std::vector<PushId> ServerScheduler::close() {
     std::vector<PushId> unused;
-    for (const auto& [push, held] : effects_.held()) {
+    for (const auto& [push, held] : effects().held()) {
         unused.push_back(push);
     }
-    effects_.forget_pushes();
+    effects().forget_pushes();
     (void)session_.engine().stop();
-    session_.check_accounts();
+    check_accounts(session_.engine().accounts(), session_.leases().open().part_accounts());
     return unused;
 }
 
-bool ServerScheduler::quiet() const {
-    for (int worker = 0; worker < session_.options().workers; ++worker) {
-        if (live(worker) && workers_.has_parameters(worker) && planner_.in_group(worker)) {
-            return false;
+/// Members of groups are others than before: they begin together.
+void ServerScheduler::deal_anew() {
+    if (session_.engine().plan().group > 1) {
+        leases_.begin_fence();
+    }
+    leases_.deal();
+}
+
+void ServerScheduler::install_next() {
+    PlanFence& fence = leases_.fence();
+    while (fence.waiting() && !session_.stopping()) {
+        busy_ = true;
+        if (session_.engine().plan().group > 1 && !fence.closed()) {
+            leases_.begin_fence();
+            leases_.deal();
+        }
+        const bool now = !fence.closed() || fence.drained();
+        if (now) {
+            leases_.install(fence.take());
+        }
+        busy_ = false;
+        if (!now) {
+            return;
         }
     }
-    return true;
+}
+
+// ----------------------------------------------------------------------------------------- leases
+
+ServerLeases::ServerLeases(TrainingSession& session, EffectHandler& handler, ServerOrders& orders,
+                           bool ahead, const ValidationSampler& validation)
+    : session_(session),
+      orders_(orders),
+      ahead_(ahead),
+      effects_(session, handler, [this](const Effect& effect, bool held) { follow(effect, held); }),
+      planner_(session, [&orders](int worker) { return orders.stages(worker); }),
+      validation_(validation),
+      workers_(session),
+      fence_(session),
+      shortened_(at(session.options().workers), false) {
+}
+
+/// Of one that is gone nothing more comes.
+void ServerLeases::set_live(int worker, bool live) {
+    if (live) {
+        (void)workers_.set_idle(worker, true);
+    } else {
+        workers_.arrived(worker);
+        workers_.served(worker);
+        shortened_[at(worker)] = false;
+    }
+    planner_.set_live(worker, live);
 }
 
 /// What an effect means for leases and those who wait for some.
-void ServerScheduler::follow(const Effect& effect, bool held) {
+void ServerLeases::follow(const Effect& effect, bool held) {
     if (const auto* fire = std::get_if<Fire>(&effect)) {
         for (const Fire::Release& one : fire->releases) {
-            release(one.worker);
+            workers_.released(one.worker);
         }
         validation_.decided();
     } else if (const auto* one = std::get_if<ReleaseOne>(&effect)) {
-        release(one->worker);
+        workers_.released(one->worker);
     } else if (const auto* interrupt = std::get_if<Interrupt>(&effect)) {
-        release(interrupt->worker);
+        workers_.released(interrupt->worker);
     } else if (const auto* lease = std::get_if<ReturnLease>(&effect)) {
         workers_.returns(lease->worker, lease->lease);
     } else {
@@ -153,26 +195,21 @@ void ServerScheduler::follow(const Effect& effect, bool held) {
     }
 }
 
-// ----------------------------------------------------------------------------------------- leases
-
-/// Leases for those who need some; who gets none is idle.
-void ServerScheduler::deal_leases() {
+void ServerLeases::deal() {
     if (session_.stopping()) {
         return;
     }
-    flush_ = true;
+    dealt_ = true;
     while (!session_.stopping() && deal_once()) {
     }
     deal_validation();
 }
 
 /// @return true when something happened that may have set leases or workers free
-bool ServerScheduler::deal_once() {
+bool ServerLeases::deal_once() {
     UpdateEngine& engine = session_.engine();
-    const bool group_plan_waits = next_plan_ && engine.plan().group > 1;
-    fence_ = fence_ && (group_plan_waits || !drained());
     std::vector<DealtLease> leases;
-    if (!fence_) {
+    if (!fence_.holds()) {
         leases = ahead_ ? session_.leases().top_up() : deal_to_released();
     }
     planner_.plan_work(leases);
@@ -190,7 +227,7 @@ bool ServerScheduler::deal_once() {
 }
 
 /// One lease for each worker that was released and has none, those whom nobody waits for first.
-std::vector<DealtLease> ServerScheduler::deal_to_released() {
+std::vector<DealtLease> ServerLeases::deal_to_released() {
     std::vector<DealtLease> dealt;
     for (const std::vector<int>& some : workers_.wanting()) {
         for (const int worker : some) {
@@ -209,7 +246,7 @@ std::vector<DealtLease> ServerScheduler::deal_to_released() {
 }
 
 /// Tells the engine who has no lease. @return true when that had effects
-bool ServerScheduler::announce_idle() {
+bool ServerLeases::announce_idle() {
     bool effective = false;
     for (const int worker : without_lease()) {
         if (!workers_.set_idle(worker, true)) {
@@ -221,20 +258,20 @@ bool ServerScheduler::announce_idle() {
     return effective;
 }
 
-std::vector<int> ServerScheduler::without_lease() {
+std::vector<int> ServerLeases::without_lease() {
     if (!ahead_) {
         return workers_.take_wanting();
     }
     std::vector<int> workers;
     for (int worker = 0; worker < session_.options().workers; ++worker) {
-        if (live(worker) && session_.leases().open().unpushed(worker) == 0) {
+        if (planner_.live(worker) && session_.leases().open().unpushed(worker) == 0) {
             workers.push_back(worker);
         }
     }
     return workers;
 }
 
-void ServerScheduler::deal_validation() {
+void ServerLeases::deal_validation() {
     if (session_.stopping() || !validation_.due()) {
         return;
     }
@@ -247,18 +284,15 @@ void ServerScheduler::deal_validation() {
     }
 }
 
-/// New leases are as the plan in force wants them.
-void ServerScheduler::shape_leases() {
+void ServerLeases::shape() {
     planner_.shape_leases();
     validation_.set_every(session_.engine().plan().validate_every);
 }
 
-/// Who was too late twice in a row gets a lease that it can finish in time, in place of those that
-/// it holds.
-void ServerScheduler::shorten() {
+void ServerLeases::shorten() {
     for (int worker = 0; ahead_ && worker < session_.options().workers; ++worker) {
-        const bool needed =
-            live(worker) && session_.engine().needs_short_lease(worker) && !session_.stopping();
+        const bool needed = planner_.live(worker) && session_.engine().needs_short_lease(worker) &&
+                            !session_.stopping();
         if (needed && !shortened_[at(worker)]) {
             take_back(worker, ReturnReason::kInterrupted, true);
             session_.leases().shorten_next(worker, short_lease_of(planner_.batches()[at(worker)]));
@@ -267,8 +301,7 @@ void ServerScheduler::shorten() {
     }
 }
 
-/// @param begun  also the lease that the worker computes on
-void ServerScheduler::take_back(int worker, ReturnReason reason, bool begun) {
+void ServerLeases::take_back(int worker, ReturnReason reason, bool begun) {
     const std::vector<Effect> effects = session_.engine().take_back(worker, reason, begun);
     std::vector<std::uint64_t> leases;
     for (const Effect& effect : effects) {
@@ -283,37 +316,20 @@ void ServerScheduler::take_back(int worker, ReturnReason reason, bool begun) {
     effects_.carry_out(effects);
 }
 
-// ------------------------------------------------------------------------------ plans and fences
-
-/// Nobody holds a lease that was not applied: all may start at once.
-bool ServerScheduler::drained() {
-    return session_.leases().open().unpushed() == 0 && session_.engine().pending() == 0;
-}
-
-void ServerScheduler::begin_fence() {
-    fence_ = true;
+bool ServerLeases::quiet() const {
     for (int worker = 0; worker < session_.options().workers; ++worker) {
-        if (live(worker)) {
-            take_back(worker, ReturnReason::kInterrupted, false);
+        if (planner_.live(worker) && workers_.has_parameters(worker) && planner_.in_group(worker)) {
+            return false;
         }
     }
+    return true;
 }
 
-void ServerScheduler::install_next() {
-    while (next_plan_ && !session_.stopping()) {
-        busy_ = true;
-        if (session_.engine().plan().group > 1 && !fence_) {
-            begin_fence();
-            deal_leases();
-        }
-        const bool now = !fence_ || drained();
-        if (now) {
-            fence_ = false;
-            put_in_force(*std::exchange(next_plan_, std::nullopt));
-        }
-        busy_ = false;
-        if (!now) {
-            return;
+void ServerLeases::begin_fence() {
+    fence_.close();
+    for (int worker = 0; worker < session_.options().workers; ++worker) {
+        if (planner_.live(worker)) {
+            take_back(worker, ReturnReason::kInterrupted, false);
         }
     }
 }
@@ -322,7 +338,7 @@ void ServerScheduler::install_next() {
 /// another kind return, but for those that are being computed: their pushes are applied as they
 /// are. Those that only have another size are used up, unless the plan wants fresh ones. 3. Work
 /// under the new plan is dealt; in groups when all that is done.
-void ServerScheduler::put_in_force(PlanChange next) {
+void ServerLeases::install(PlanChange next) {
     const LeaseShape before = planner_.shape();
     const std::vector<std::int64_t> sizes = planner_.batches();
     orders_.installing(next.plan);
@@ -332,20 +348,22 @@ void ServerScheduler::put_in_force(PlanChange next) {
     }
     planner_.new_generation();
     effects_.carry_out(effects);
-    shape_leases();
+    shape();
     const SyncPlan& plan = session_.engine().plan();
     const bool reshaped = !(planner_.shape() == before);
     for (int worker = 0; worker < session_.options().workers; ++worker) {
         const bool resized = planner_.batches()[at(worker)] != sizes[at(worker)];
-        if (ahead_ && live(worker) && (reshaped || (plan.fresh_leases && resized))) {
+        if (ahead_ && planner_.live(worker) && (reshaped || (plan.fresh_leases && resized))) {
             take_back(worker, ReturnReason::kInterrupted, false);
         } else if (!ahead_ && (reshaped || plan.fresh_leases)) {
             session_.leases().resize_next(worker);
         }
     }
-    fence_ = plan.group > 1;
+    if (plan.group > 1) {
+        fence_.close();
+    }
     session_.installed();
-    deal_leases();
+    deal();
 }
 
 }  // namespace cohort

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "session/effect_interpreter.hpp"
@@ -38,6 +39,102 @@ public:
     virtual void flush() {}
 };
 
+/// The plan that waits for its fence, and the fence: leases are completed, none are dealt. Pure.
+class PlanFence {
+public:
+    /// @param session  outlives it
+    explicit PlanFence(TrainingSession& session) : session_(session) {}
+
+    /// A plan waits. Of several the newest counts, with the newest batches that were given.
+    void wait(PlanChange change) {
+        if (next_ && change.batches.empty()) {
+            change.batches = std::move(next_->batches);
+        }
+        next_ = std::move(change);
+    }
+    [[nodiscard]] bool waiting() const noexcept { return next_.has_value(); }
+    /// The plan that waits, which waits no more; the fence is open.
+    [[nodiscard]] PlanChange take() {
+        closed_ = false;
+        return *std::exchange(next_, std::nullopt);
+    }
+
+    void close() noexcept { closed_ = true; }
+    [[nodiscard]] bool closed() const noexcept { return closed_; }
+    /// Nobody holds a lease that was not applied: all may start at once.
+    [[nodiscard]] bool drained() const {
+        return session_.leases().open().unpushed() == 0 && session_.engine().pending() == 0;
+    }
+    /// Opens it once it is drained, unless a plan waits for that and those who work in groups have
+    /// to. @return whether it is still closed
+    bool holds() {
+        const bool plan_waits = next_ && session_.engine().plan().group > 1;
+        closed_ = closed_ && (plan_waits || !drained());
+        return closed_;
+    }
+
+private:
+    TrainingSession& session_;
+    std::optional<PlanChange> next_;
+    bool closed_ = false;
+};
+
+/// The leases of a job with parameter servers: deals those that the plan in force asks for, takes
+/// them back, and knows which workers have none. Pure.
+class ServerLeases {
+public:
+    /// The first three outlive it. @param ahead  workers hold leases before they use them, else
+    /// they receive one when they are released
+    ServerLeases(TrainingSession& session, EffectHandler& handler, ServerOrders& orders, bool ahead,
+                 const ValidationSampler& validation);
+
+    [[nodiscard]] EffectInterpreter& effects() noexcept { return effects_; }
+    [[nodiscard]] PlanFence& fence() noexcept { return fence_; }
+    [[nodiscard]] WorkerQueue& workers() noexcept { return workers_; }
+    [[nodiscard]] const WorkPlanner& planner() const noexcept { return planner_; }
+
+    /// Leases for those who need some; who gets none is idle.
+    void deal();
+    /// New leases are as the plan in force wants them.
+    void shape();
+    /// Who was too late twice in a row gets a lease that it can finish in time, in place of those
+    /// that it holds.
+    void shorten();
+    /// Leases of a worker return. @param begun  also the one that it computes on
+    void take_back(int worker, ReturnReason reason, bool begun);
+    /// The fence closes: leases that nobody has begun return.
+    void begin_fence();
+    /// Another plan takes over at the engine: work under it is dealt.
+    void install(PlanChange next);
+    /// A worker is gone, or is back and has no lease.
+    void set_live(int worker, bool live);
+    /// Workers of a group wait for each other: all finish a round that one of them may have begun.
+    [[nodiscard]] bool quiet() const;
+    /// Orders were given since the last call.
+    [[nodiscard]] bool take_dealt() noexcept { return std::exchange(dealt_, false); }
+
+private:
+    void follow(const Effect& effect, bool held);
+    [[nodiscard]] bool deal_once();
+    [[nodiscard]] std::vector<DealtLease> deal_to_released();
+    [[nodiscard]] bool announce_idle();
+    [[nodiscard]] std::vector<int> without_lease();
+    void deal_validation();
+    [[nodiscard]] static std::size_t at(int worker) { return static_cast<std::size_t>(worker); }
+
+    TrainingSession& session_;
+    ServerOrders& orders_;
+    bool ahead_;
+    EffectInterpreter effects_;
+    WorkPlanner planner_;
+    ValidationSampler validation_;
+    WorkerQueue workers_;
+    PlanFence fence_;
+    std::vector<bool> shortened_;  ///< by worker: has been dealt a shorter lease, for its lag
+    std::uint32_t epoch_ = 0;      ///< of the newest lease
+    bool dealt_ = false;           ///< since take_dealt()
+};
+
 /// The rules of parameter servers, for real and virtual jobs:
 ///  1. a worker that has parameters and a lease computes; its push is an event for the engine
 ///  2. what the engine decides is carried out; leases that it settled are replaced
@@ -60,7 +157,7 @@ public:
     /// All workers are about to receive their first parameters; deal() follows.
     void begin();
     /// A worker is sent parameters: it begins its oldest lease that it has not pushed.
-    void release(int worker) { workers_.released(worker); }
+    void release(int worker) { leases_.workers().released(worker); }
     /// A worker's push has arrived. False: it is not used since the run ends; else push() follows.
     [[nodiscard]] bool arrived(int worker);
     void push(const SessionPush& push);
@@ -75,43 +172,21 @@ public:
     /// @return pushes that are not used
     [[nodiscard]] std::vector<PushId> close();
 
-    [[nodiscard]] bool live(int worker) const { return planner_.live().at(at(worker)); }
-    /// Workers of a group wait for each other: all finish a round that one of them may have begun.
-    [[nodiscard]] bool quiet() const;
-    [[nodiscard]] EffectInterpreter& effects() noexcept { return effects_; }
+    [[nodiscard]] bool live(int worker) const { return leases_.planner().live(worker); }
+    /// See ServerLeases.
+    [[nodiscard]] bool quiet() const { return leases_.quiet(); }
+    [[nodiscard]] EffectInterpreter& effects() noexcept { return leases_.effects(); }
 
 private:
-    void follow(const Effect& effect, bool held);
     template <class Event>
     void run(const Event& event);
-    void deal_leases();
-    [[nodiscard]] bool deal_once();
-    [[nodiscard]] std::vector<DealtLease> deal_to_released();
-    [[nodiscard]] bool announce_idle();
-    [[nodiscard]] std::vector<int> without_lease();
-    void deal_validation();
-    void shape_leases();
-    void shorten();
-    void begin_fence();
-    [[nodiscard]] bool drained();
-    void take_back(int worker, ReturnReason reason, bool begun);
+    void deal_anew();
     void install_next();
-    void put_in_force(PlanChange next);
-    [[nodiscard]] static std::size_t at(int worker) { return static_cast<std::size_t>(worker); }
 
     TrainingSession& session_;
     ServerOrders& orders_;
-    bool ahead_;
-    EffectInterpreter effects_;
-    WorkPlanner planner_;
-    ValidationSampler validation_;
-    WorkerQueue workers_;
-    std::vector<bool> shortened_;  ///< by worker: has been dealt a shorter lease, for its lag
-    std::optional<PlanChange> next_plan_;
-    std::uint32_t epoch_ = 0;  ///< of the newest lease
-    bool busy_ = false;        ///< an event is being worked on
-    bool fence_ = false;       ///< leases are completed, none are dealt
-    bool flush_ = false;       ///< the event has given orders
+    ServerLeases leases_;
+    bool busy_ = false;  ///< an event is being worked on
 };
 
 }  // namespace cohort

@@ -1,9 +1,6 @@
 #include "session/training_session.hpp"
 
-#include <algorithm>
 #include <utility>
-
-#include "cohort/core/error.hpp"
 
 namespace cohort {
 namespace {
@@ -24,25 +21,12 @@ TrainingSession::TrainingSession(SessionOptions options, ModeController modes, L
       engine_(engine_options(options_, start), modes_.start()),
       leases_(std::move(ledger), options_.budget_samples,
               {.workers = options_.workers, .batch = options_.batch}, earlier),
-      gradients_(options_.reference_batch),
       workers_(options_.workers, options_.batch),
+      load_(options_.monitor_load ? std::make_unique<LoadMonitor>(options_.workers, options_.batch,
+                                                                  LoadMonitor::kLagBound, nullptr)
+                                  : nullptr),
+      gradients_(options_, modes_, engine_, load_.get()),
       counts_(std::move(start)) {
-    if (options_.monitor_load) {
-        load_ = std::make_unique<LoadMonitor>(options_.workers, options_.batch,
-                                              LoadMonitor::kLagBound, nullptr);
-    }
-}
-
-void TrainingSession::iteration_begun(int worker, std::int64_t samples) {
-    if (load_) {
-        load_->begun(worker, options_.now().training_s, samples);
-    }
-}
-
-void TrainingSession::iteration_abandoned(int worker) {
-    if (load_) {
-        load_->stopped(worker);
-    }
 }
 
 void TrainingSession::iteration_timed(IterationRecord& record, double own_s) {
@@ -51,39 +35,6 @@ void TrainingSession::iteration_timed(IterationRecord& record, double own_s) {
     workers_.timed(record.worker, record.samples, own_s);
     if (load_) {
         load_->timed(record);
-    }
-}
-
-GradientStatsPolicy TrainingSession::gradient_policy() const {
-    return {.every_update =
-                engine_.plan().lr_unit == SyncPlan::LrUnit::kAdaScale && options_.noise_scale == 0,
-            .now_and_then = options_.measure_gradients || modes_.wants_gradients()};
-}
-
-void TrainingSession::answered(std::int64_t version, const GradientAnswer& answer) {
-    gradients_.answered(version, answer);
-    gradients_measured();
-}
-
-void TrainingSession::halves(std::int64_t samples, const std::array<double, 2>& squares,
-                             double norm) {
-    gradients_.halves(samples, squares, norm * norm);
-    gradients_measured();
-}
-
-/// What was known holds until it is known anew.
-void TrainingSession::gradients_measured() {
-    if (const double phi = gradients_.noise_scale(); phi > 0 && gradient_policy().every_update) {
-        engine_.set_noise_scale(phi);
-    }
-    const GradientFacts facts{.noise_scale = gradients_.noise_scale(),
-                              .curvature = gradients_.step_curvature(),
-                              .agreement = gradients_.agreement()};
-    if (load_) {
-        load_->measured(facts);
-    }
-    if (options_.observer != nullptr) {
-        options_.observer->measured(facts);
     }
 }
 
@@ -109,41 +60,9 @@ void TrainingSession::updated(const Fire& fire) {
     counts_.reference_batches +=
         static_cast<double>(fire.samples) / static_cast<double>(options_.reference_batch);
     counts_.drops.updated();
-    if (modes_.awaits_update()) {
+    if (modes_.switches().awaits_update()) {
         modes_.updated(options_.now().training_s, workers_.slowest_own_s());
     }
-    updated_ = true;
-}
-
-std::optional<double> TrainingSession::wake_at() const {
-    return load_ ? modes_.wake_at(load_->running()) : std::nullopt;
-}
-
-void TrainingSession::keep_forecasts() {
-    if (load_ && options_.predictor && modes_.wants_load() && !load_->predicts()) {
-        load_->predict_with(options_.predictor());
-    }
-}
-
-bool TrainingSession::wants_consultation(bool due) {
-    const bool updated = std::exchange(updated_, false);
-    const bool requested = std::exchange(consultation_requested_, false);
-    return requested || due ||
-           (updated && modes_.looks({.updates = counts_.updates,
-                                     .pushes = workers_.pushes(),
-                                     .samples_applied = counts_.samples_applied,
-                                     .budget_samples = options_.budget_samples}));
-}
-
-std::optional<PlanChange> TrainingSession::consult() {
-    keep_forecasts();
-    const SessionTime now = options_.now();
-    return modes_.ask({.seconds = now.training_s,
-                       .samples_applied = counts_.samples_applied,
-                       .budget_samples = options_.budget_samples,
-                       .updates = counts_.updates,
-                       .workers = workers_.reports(),
-                       .load = load_ ? &load_->view() : nullptr});
 }
 
 void TrainingSession::installed() {
@@ -159,7 +78,6 @@ void TrainingSession::worker_lost(int worker) {
     if (load_) {
         load_->lost(worker);
     }
-    consultation_requested_ = true;
 }
 
 void TrainingSession::worker_joined(int worker) {
@@ -167,19 +85,6 @@ void TrainingSession::worker_joined(int worker) {
     if (load_) {
         load_->lost(worker);
     }
-    consultation_requested_ = true;
-}
-
-void TrainingSession::check_accounts() const {
-    const EngineAccounts mine = engine_.accounts();
-    SampleAccounts other = leases_.open().part_accounts();
-    bool same = mine.leased == other.leased && mine.applied == other.applied &&
-                mine.outstanding == other.outstanding;
-    for (std::size_t i = 0; i < kReturnReasons; ++i) {
-        const auto reason = static_cast<ReturnReason>(i);
-        same = same && mine.returned_for(reason) == returned_for(other, reason);
-    }
-    check_invariant(same, "the accounts of engine and leases agree");
 }
 
 void TrainingSession::end() {
@@ -189,6 +94,52 @@ void TrainingSession::end() {
     if (load_) {
         load_->ended();
     }
+}
+
+std::optional<double> ModeConsultation::wake_at() const {
+    const LoadMonitor* const load = session_.load();
+    return load != nullptr ? session_.modes().wake_at(load->running()) : std::nullopt;
+}
+
+void ModeConsultation::keep_forecasts() {
+    LoadMonitor* const load = session_.load();
+    const SessionOptions& options = session_.options();
+    if (load != nullptr && options.predictor && session_.modes().wants_load() &&
+        !load->predicts()) {
+        load->predict_with(options.predictor());
+    }
+}
+
+std::optional<PlanChange> ModeConsultation::consult(bool due) {
+    const SessionCounts& counts = session_.counts();
+    const SessionOptions& options = session_.options();
+    const WorkerStats& workers = session_.workers();
+    ModeController& modes = session_.modes();
+    const bool updated = std::exchange(updates_, counts.updates) != counts.updates;
+    const bool asks = std::exchange(requested_, false) || due ||
+                      (updated && modes.looks({.updates = counts.updates,
+                                               .pushes = workers.pushes(),
+                                               .samples_applied = counts.samples_applied,
+                                               .budget_samples = options.budget_samples}));
+    if (!asks) {
+        return std::nullopt;
+    }
+    keep_forecasts();
+    const SessionTime now = options.now();
+    LoadMonitor* const load = session_.load();
+    auto change = modes.ask({.seconds = now.training_s,
+                             .samples_applied = counts.samples_applied,
+                             .budget_samples = options.budget_samples,
+                             .updates = counts.updates,
+                             .workers = workers.reports(),
+                             .load = load != nullptr ? &load->view() : nullptr});
+    modes.decisions().took((options.now().clock_s - now.clock_s).count());
+    return change;
+}
+
+void ModeConsultation::request(const std::string& mode) {
+    session_.modes().request(mode);
+    request();
 }
 
 }  // namespace cohort

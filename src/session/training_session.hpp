@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/sched/drop_record.hpp"
@@ -72,12 +72,15 @@ public:
     /// Errors: UsageError when the first plan does not fit.
     TrainingSession(SessionOptions options, ModeController modes, LeaseLedger ledger,
                     const SampleAccounts& earlier, SessionCounts start);
+    TrainingSession(const TrainingSession&) = delete;
+    TrainingSession& operator=(const TrainingSession&) = delete;
+    ~TrainingSession() = default;
 
     [[nodiscard]] UpdateEngine& engine() noexcept { return engine_; }
     [[nodiscard]] const UpdateEngine& engine() const noexcept { return engine_; }
     [[nodiscard]] LeaseDispatcher& leases() noexcept { return leases_; }
     [[nodiscard]] ModeController& modes() noexcept { return modes_; }
-    [[nodiscard]] GradientStatistics& gradients() noexcept { return gradients_; }
+    [[nodiscard]] GradientMeasurement& gradients() noexcept { return gradients_; }
     [[nodiscard]] WorkerStats& workers() noexcept { return workers_; }
     /// Null: no times are looked at, see SessionOptions::monitor_load.
     [[nodiscard]] LoadMonitor* load() noexcept { return load_.get(); }
@@ -94,30 +97,10 @@ public:
         return scale * options_.learning_rate(counts_.samples_applied);
     }
 
-    // Iterations.
-    /// A worker that has parameters and a lease begins an iteration, in place of the one it was at.
-    void iteration_begun(int worker, std::int64_t samples);
-    /// It has given up what it did.
-    void iteration_abandoned(int worker);
     /// An iteration is over. Fills in when the record arrived, and its lag.
     /// @param own_s  the worker's own time for it (WorkerReport)
     void iteration_timed(IterationRecord& record, double own_s);
 
-    // Gradients.
-    /// Who wants to know what gradients tell.
-    [[nodiscard]] GradientStatsPolicy gradient_policy() const;
-    /// What to ask about an update's gradient. To be called for every update.
-    [[nodiscard]] GradientQuestion ask(const Fire& fire) {
-        return gradients_.ask(fire, engine_.plan(), gradient_policy());
-    }
-    /// The answer to that question.
-    void answered(std::int64_t version, const GradientAnswer& answer);
-    /// A lease was computed as two halves. @param squares, norm  see GradientStatistics
-    void halves(std::int64_t samples, const std::array<double, 2>& squares, double norm);
-    /// What gradients tell is known better than before: engine and modes shall know it, too.
-    void gradients_measured();
-
-    // Updates.
     /// An update was made: counts it, and its pushes.
     void updated(const Fire& fire);
     /// What became of a push.
@@ -125,25 +108,10 @@ public:
     /// A mini-batch or round is not used because its numbers are not finite.
     void dropped() { counts_.drops.dropped(counts_.updates); }
 
-    // Modes and workers.
-    /// When the mode wants to be asked although no update was made, seconds of training.
-    [[nodiscard]] std::optional<double> wake_at() const;
-    /// Forecasts are made from when a mode first looks at them.
-    void keep_forecasts();
-    /// An update was made, or workers came or went, since the mode was asked.
-    [[nodiscard]] bool has_news() const noexcept { return updated_ || consultation_requested_; }
-    /// Whether there is something new that the mode wants to look at. @param due  it is wake_at()
-    [[nodiscard]] bool wants_consultation(bool due);
-    /// Asks the mode what comes next.
-    [[nodiscard]] std::optional<PlanChange> consult();
-    /// Somebody asked for another mode: consult() soon.
-    void request_consultation() noexcept { consultation_requested_ = true; }
     /// The engine's plan is in force.
     void installed();
     void worker_lost(int worker);
     void worker_joined(int worker);
-    /// Engine and leases agree about what became of all samples. Errors: std::logic_error.
-    void check_accounts() const;
     /// The run is over.
     void end();
 
@@ -152,13 +120,47 @@ private:
     ModeController modes_;
     UpdateEngine engine_;
     LeaseDispatcher leases_;
-    GradientStatistics gradients_;
     WorkerStats workers_;
     std::unique_ptr<LoadMonitor> load_;
+    GradientMeasurement gradients_;
     SessionCounts counts_;
     bool stop_ = false;
-    bool updated_ = false;                 ///< an update was made since the mode was asked
-    bool consultation_requested_ = false;  ///< workers were lost or have joined, or see request
+};
+
+/// Asks the mode in charge of a session what comes next, when there is something new or the mode
+/// wished to be asked. Pure.
+class ModeConsultation {
+public:
+    /// @param session  outlives it
+    explicit ModeConsultation(TrainingSession& session)
+        : session_(session), updates_(session.counts().updates) {}
+    ModeConsultation(const ModeConsultation&) = delete;
+    ModeConsultation& operator=(const ModeConsultation&) = delete;
+    virtual ~ModeConsultation() = default;
+
+    /// When the mode wants to be asked although no update was made, seconds of training.
+    [[nodiscard]] std::optional<double> wake_at() const;
+    /// An update was made, or a request, since the last consult().
+    [[nodiscard]] bool has_news() const {
+        return requested_ || updates_ != session_.counts().updates;
+    }
+    /// Asks the mode, if there is something new that it wants to look at. @param due  it is
+    /// wake_at()
+    [[nodiscard]] std::optional<PlanChange> consult(bool due);
+    /// The mode is asked at the next consult(): workers were lost or have joined.
+    void request() noexcept { requested_ = true; }
+    /// The next consult() puts another mode in charge. Errors: as ModeController::request.
+    void request(const std::string& mode);
+
+protected:
+    [[nodiscard]] TrainingSession& session() const noexcept { return session_; }
+    /// The mode is about to be asked: forecasts are made from when a mode first looks at them.
+    virtual void keep_forecasts();
+
+private:
+    TrainingSession& session_;
+    std::int64_t updates_;    ///< at the last consult()
+    bool requested_ = false;  ///< since then
 };
 
 }  // namespace cohort

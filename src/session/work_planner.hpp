@@ -50,8 +50,7 @@ public:
         const double lr = deltas ? session_.learning_rate(plan.lr_scale) : 0;
         for (auto& [worker, order] : dealt) {
             order.staged = stages_(worker);
-            order.halves =
-                session_.gradients().halve(plan, order.count, session_.gradient_policy());
+            order.halves = session_.gradients().halve(order.count);
             if (deltas) {
                 const std::int64_t batch = batches_[static_cast<std::size_t>(worker)];
                 order.work = {.work = plan.work,
@@ -98,6 +97,7 @@ public:
 
     /// By worker.
     [[nodiscard]] const std::vector<bool>& live() const noexcept { return live_; }
+    [[nodiscard]] bool live(int worker) const { return live_.at(static_cast<std::size_t>(worker)); }
     /// A worker that is not live gets no leases.
     void set_live(int worker, bool live) {
         live_.at(static_cast<std::size_t>(worker)) = live;
@@ -161,8 +161,8 @@ private:
 };
 
 /// Where the workers of a job with parameter servers are: waiting for parameters, ready to begin,
-/// or at an iteration; and who has no lease. Tells the session when iterations begin and are given
-/// up. Pure.
+/// or at an iteration; and who has no lease. Tells the session's load monitor when iterations begin
+/// and are given up. Pure.
 class WorkerQueue {
 public:
     /// @param session  outlives it
@@ -193,7 +193,9 @@ public:
         if (std::exchange(at(worker).running, false)) {
             ready_.insert(worker);
         }
-        session_.iteration_abandoned(worker);
+        if (LoadMonitor* const load = session_.load()) {
+            load->stopped(worker);
+        }
     }
 
     /// The worker holds parameters that it has not answered with a push.
@@ -205,8 +207,7 @@ public:
         std::erase_if(ready_, [this](int worker) {
             const LeaseOrder* const lease = session_.leases().open().oldest_unpushed(worker);
             if (lease != nullptr) {
-                at(worker).running = true;
-                session_.iteration_begun(worker, lease->count);
+                begun(worker, *lease);
             }
             return lease != nullptr;
         });
@@ -241,6 +242,12 @@ private:
         bool idle = true;      ///< as the engine knows it
         bool running = false;  ///< at an iteration
     };
+    void begun(int worker, const LeaseOrder& lease) {
+        at(worker).running = true;
+        if (LoadMonitor* const load = session_.load()) {
+            load->begun(worker, session_.options().now().training_s, lease.count);
+        }
+    }
     [[nodiscard]] Worker& at(int worker) { return workers_.at(static_cast<std::size_t>(worker)); }
     [[nodiscard]] const Worker& at(int worker) const {
         return workers_.at(static_cast<std::size_t>(worker));

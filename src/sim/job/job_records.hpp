@@ -103,8 +103,8 @@ public:
     /// Switches, decisions, measured rates and stragglers that are complete.
     void collect(TrainingSession& session) {
         constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-        keep(result_.switches, kAll, session.modes().take_reports());
-        keep(result_.decisions, SimulationResult::kDecisions, session.modes().take_decisions());
+        keep(result_.switches, kAll, session.modes().switches().take());
+        keep(result_.decisions, SimulationResult::kDecisions, session.modes().decisions().take());
         keep(result_.windows, SimulationResult::kWindows, session.modes().take_windows());
         if (session.load() == nullptr) {
             return;

@@ -80,7 +80,7 @@ VirtualLease* RingJob::take_lease(int worker) {
     if (!order) {
         return nullptr;
     }
-    order->halves = session.gradients().halve(plan, order->count, session.gradient_policy());
+    order->halves = session.gradients().halve(order->count);
     order->work.work = plan.work;
     if (plan.work == Work::kDelta) {
         order->work.steps = local_steps_of(order->count, batch, plan);

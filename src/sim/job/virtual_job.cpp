@@ -45,7 +45,8 @@ SessionPush IterationEnds::pushed(const End& end) {
     timed(end);
     const Learner::Outcome outcome = job_.learner.outcome(pushed.computed);
     if (pushed.halves && outcome.finite) {
-        job_.session.halves(pushed.slice.count, outcome.half_squares, outcome.gradient_norm);
+        job_.session.gradients().halves(pushed.slice.count, outcome.half_squares,
+                                        outcome.gradient_norm);
     }
     PushTicket ticket{.id = {.worker = worker,
                              .incarnation = job_.engine().incarnation(worker),
@@ -125,7 +126,7 @@ void VirtualJob::apply(const UpdateOrder& order, const Fire& /*fire*/) {
     }
     const GradientAnswer answer = learner.apply(update);
     if (update.question.any()) {
-        session.answered(order.version, answer);
+        session.gradients().answered(order.version, answer);
     }
 }
 
@@ -151,19 +152,17 @@ void VirtualJob::happened() {
     if (!stopping()) {
         give_leases();
     }
-    while (!stopping() && (session.has_news() || alarm_.rung())) {
-        if (session.wants_consultation(alarm_.stop())) {
-            if (auto change = session.consult()) {
-                install(*std::move(change));
-                give_leases();
-            }
+    while (!stopping() && (consultation.has_news() || alarm_.rung())) {
+        if (auto change = consultation.consult(alarm_.stop())) {
+            install(*std::move(change));
+            give_leases();
         }
         records.collect(session);
     }
     if (stopping() && !over_) {
         finish();
     }
-    alarm_.set(over_ ? std::nullopt : session.wake_at());
+    alarm_.set(over_ ? std::nullopt : consultation.wake_at());
 }
 
 void VirtualJob::finish() {
@@ -196,7 +195,7 @@ const SimulationResult& VirtualJob::report() {
     const auto known = [](double number) {
         return number != 0 ? std::optional<double>(number) : std::nullopt;
     };
-    const GradientStatistics& gradients = session.gradients();
+    const GradientStatistics& gradients = session.gradients().statistics();
     result.noise_scale = known(gradients.noise_scale());
     result.step_curvature = known(gradients.step_curvature());
     result.agreement = known(gradients.agreement());

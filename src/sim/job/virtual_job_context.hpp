@@ -69,6 +69,7 @@ struct VirtualJobContext {
     EventLog log;
     JobRecords records;
     TrainingSession session;
+    ModeConsultation consultation{session};
     WorkerLanes lanes;
     std::vector<VirtualCluster::PlaceId> places;  ///< by worker
     std::map<std::uint64_t, VirtualLease> leases_out;

@@ -41,13 +41,13 @@ Coordinator::Active::Active(OpenedSession opened, CommContext comm, JobContext& 
                             RunReporter& reporter, Cancellation& cancellation,
                             std::function<void()> stop)
     : session(std::move(opened.session)),
-      consultation(*session, reporter.clock(), std::move(opened.model)),
+      consultation(*session, std::move(opened.model)),
       evaluations(comm, parts, reporter, cancellation),
       checkpoints(parts.options, RunFolder(parts.options.out).checkpoints, shards_of(comm.map),
                   parts.hdf5),
       recorder({parts, *session, reporter, consultation, evaluations, checkpoints},
                comm.map.servers > 0),
-      requests(comm.map, *session, reporter, std::move(stop)),
+      requests(comm.map, *session, consultation, reporter, std::move(stop)),
       driver(comm.map.servers == 0 ? make_ring_driver(comm, parts, recorder)
                                    : make_servers_driver(comm, parts, recorder)) {
 }
@@ -57,12 +57,13 @@ std::optional<double> Coordinator::Active::wake_s() const {
     if (session->stopping() || evaluations.pausing()) {
         return std::nullopt;
     }
-    return consultation.wake_s();
+    const std::optional<double> at_s = consultation.wake_at();
+    return at_s ? std::optional<double>(*at_s - session->options().now().training_s) : at_s;
 }
 
 void Coordinator::Active::consult_modes(RunReporter& reporter) {
     const bool due = wake_s().value_or(1) <= 0;
-    if (session->stopping() || (!session->has_news() && !due)) {
+    if (session->stopping() || (!consultation.has_news() && !due)) {
         return;
     }
     reporter.update_progress();
@@ -250,7 +251,7 @@ void Coordinator::lost(const RankNews& news) {
     }
     const int worker = comm_.map.worker_of_rank(news.rank);
     active_->session->worker_lost(worker);
-    active_->consultation.forget(worker);
+    active_->consultation.worker_changed(worker);
     reporter_.report_stragglers();
     report_rank(reporter_, roster_.report(news), comm_.map.workers());
     if (roster_.losses().too_many()) {
@@ -280,7 +281,7 @@ void Coordinator::returned(const RankNews& news) {
     }
     const int worker = comm_.map.worker_of_rank(news.rank);
     active_->session->worker_joined(worker);
-    active_->consultation.forget(worker);
+    active_->consultation.worker_changed(worker);
     reporter_.report_stragglers();
     report_rank(reporter_, roster_.report(news), comm_.map.workers());
     active_->driver->joined(worker);

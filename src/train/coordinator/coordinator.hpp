@@ -50,7 +50,7 @@ private:
         void consult_modes(RunReporter& reporter);
 
         std::unique_ptr<TrainingSession> session;
-        ModeConsultation consultation;
+        RefinedConsultation consultation;
         RunEvaluations evaluations;
         CheckpointCoordinator checkpoints;
         UpdateRecorder recorder;

@@ -118,7 +118,7 @@ void RunReporter::evaluated(const EvaluationReport& report) {
 
 void RunReporter::report_modes() {
     ModeController& modes = session_->modes();
-    for (const SwitchReport& change : modes.take_reports()) {
+    for (const SwitchReport& change : modes.switches().take()) {
         ++(change.same_mode() ? summary_.regroupings : summary_.switches);
         const bool often = change.same_mode() && regrouping_said_ &&
                            (clock().now() - *regrouping_said_).count() < options().log_every_s;
@@ -128,7 +128,7 @@ void RunReporter::report_modes() {
         }
         tell([&](TrainHook& hook) { hook.on_switch(*this, change); });
     }
-    for (const DecisionRecord& decision : modes.take_decisions()) {
+    for (const DecisionRecord& decision : modes.decisions().take()) {
         if (decision.kept || decision.held_s >= options().log_every_s) {
             log_info("{}", describe(decision));
         }

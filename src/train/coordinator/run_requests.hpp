@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cohort/core/clock.hpp"
+#include "session/training_session.hpp"
 #include "train/coordinator/control_server.hpp"
 #include "train/coordinator/run_reporter.hpp"
 #include "train/protocol/comm_context.hpp"
@@ -15,8 +16,8 @@ namespace cohort {
 class RunRequests {
 public:
     /// All of them outlive it. @param stop  ends the run after a checkpoint
-    RunRequests(const RankMap& map, TrainingSession& session, const RunReporter& reporter,
-                std::function<void()> stop);
+    RunRequests(const RankMap& map, TrainingSession& session, ModeConsultation& modes,
+                const RunReporter& reporter, std::function<void()> stop);
 
     /// Requests are taken from now on. A folder that cannot be made is logged: then there are none.
     void open();
@@ -34,6 +35,7 @@ private:
 
     const RankMap& map_;
     TrainingSession& session_;
+    ModeConsultation& modes_;
     const RunReporter& reporter_;
     std::function<void()> stop_;
     std::optional<ControlServer> server_;

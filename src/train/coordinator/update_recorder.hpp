@@ -4,7 +4,7 @@
 
 #include "train/coordinator/checkpoint_coordinator.hpp"
 #include "train/coordinator/evaluation/run_evaluations.hpp"
-#include "train/coordinator/modes/mode_consultation.hpp"
+#include "train/coordinator/modes/refined_consultation.hpp"
 #include "train/coordinator/update_driver.hpp"
 
 namespace cohort {
@@ -18,7 +18,7 @@ public:
         const JobContext& parts;
         TrainingSession& session;
         RunReporter& reporter;
-        ModeConsultation& consultation;
+        RefinedConsultation& consultation;
         RunEvaluations& evaluations;
         CheckpointCoordinator& checkpoints;
     };

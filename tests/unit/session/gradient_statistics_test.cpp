@@ -283,7 +283,7 @@ TEST(GradientStatistics, NormsMayComeWithTheAnswer) {
         const GradientQuestion question = before.ask(computed, plan, kAdaScale);
         ASSERT_EQ(after.ask(granted, plan, kAdaScale).norm, question.norm);
         before.answered(version, answer);
-        after.answered(version, answer, {norm, 2.5});
+        after.answered(version, answer, std::vector<double>{norm, 2.5});
     }
     EXPECT_GT(before.noise_scale(), 0);
     EXPECT_EQ(after.noise_scale(), before.noise_scale());

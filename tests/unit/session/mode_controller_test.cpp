@@ -96,16 +96,16 @@ TEST(ModeController, RecordsWhatAChooserChanges) {
     std::optional<PlanChange> change;
     for (; round < 20 && !change; ++round) {
         change = desk.ask(at(round, round < 10 ? 0.1 : 0.3));
-        desk.asked(0.001);
+        desk.decisions().took(0.001);
     }
     ASSERT_TRUE(change);
     EXPECT_EQ(change->plan.name, "static:3");
     desk.installed(change->plan, 1.2);
-    EXPECT_THAT(desk.take_decisions(), IsEmpty()) << "what came of it is not known yet";
+    EXPECT_THAT(desk.decisions().take(), IsEmpty()) << "what came of it is not known yet";
     EXPECT_FALSE(desk.ask(at(round, 0.3)));
-    desk.asked(5);  // decided nothing
+    desk.decisions().took(5);  // decided nothing
     desk.end({.seconds = 3.1, .samples = 1000});
-    const std::vector<DecisionRecord> decisions = desk.take_decisions();
+    const std::vector<DecisionRecord> decisions = desk.decisions().take();
     ASSERT_THAT(decisions, SizeIs(1));
     EXPECT_EQ(decisions[0].chooser, "star-h");
     EXPECT_EQ(decisions[0].from, "star-h (ssgd)");
@@ -125,7 +125,7 @@ TEST(ModeController, ARequestEndsWhatAChooserAnswersFor) {
     }
     desk.request("asgd");
     (void)desk.ask(at(30, 0.3));
-    const std::vector<DecisionRecord> decisions = desk.take_decisions();
+    const std::vector<DecisionRecord> decisions = desk.decisions().take();
     ASSERT_THAT(decisions, SizeIs(1));
     EXPECT_NEAR(decisions[0].seconds + decisions[0].held_s, 3, 1e-9);
 }
@@ -138,7 +138,7 @@ TEST(ModeController, PlainModesDecideNothing) {
         (void)desk.ask(at(round, 0.3));
     }
     desk.end({});
-    EXPECT_THAT(desk.take_decisions(), IsEmpty());
+    EXPECT_THAT(desk.decisions().take(), IsEmpty());
 }
 
 TEST(ModeController, OneWorkerLeavesNothingToChoose) {
@@ -161,7 +161,7 @@ TEST(ModeController, LooksWhenAScheduleOrARequestIsDue) {
     EXPECT_TRUE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 100}));
     desk.request("asgd");
     EXPECT_TRUE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 20}));
-    EXPECT_FALSE(desk.awaits_update());
+    EXPECT_FALSE(desk.switches().awaits_update());
 }
 
 }  // namespace

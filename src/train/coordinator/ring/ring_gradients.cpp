@@ -3,13 +3,13 @@
 namespace cohort {
 
 double RingGradients::noise_scale() const {
-    TrainingSession& session = context_.session();
-    return session.gradient_policy().every_update ? session.gradients().noise_scale()
-                                                  : context_.parts.options.noise_scale;
+    const GradientMeasurement& gradients = context_.session().gradients();
+    return gradients.policy().every_update ? gradients.statistics().noise_scale()
+                                           : context_.parts.options.noise_scale;
 }
 
 GradientQuestion RingGradients::ask(Round& round) {
-    const GradientQuestion question = context_.session().ask(fire_of(round));
+    const GradientQuestion question = context_.session().gradients().ask(fire_of(round));
     round.asked = question.any();
     return question;
 }
@@ -50,23 +50,21 @@ void RingGradients::answered(const Round& round, const GradientAnswer& answer,
         norms.push_back(push.gradient_norm);
     }
     context_.session().gradients().answered(static_cast<std::int64_t>(round.number), answer, norms);
-    context_.session().gradients_measured();
 }
 
 void RingGradients::withdrawn(const Round& round) {
-    context_.session().gradients().withdrawn(static_cast<std::int64_t>(round.number), round.samples,
-                                             context_.engine().plan().lr_scale);
+    context_.session().gradients().withdrawn(static_cast<std::int64_t>(round.number),
+                                             round.samples);
 }
 
 bool RingGradients::halve(std::int64_t samples) {
-    TrainingSession& session = context_.session();
-    return session.gradients().halve(session.engine().plan(), samples, session.gradient_policy());
+    return context_.session().gradients().halve(samples);
 }
 
 void RingGradients::add_halves(const PushReport& ticket) {
     if (ticket.halves) {
-        context_.session().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
-                                  ticket.gradient_norm);
+        context_.session().gradients().halves(
+            ticket.samples, {ticket.first_squares, ticket.second_squares}, ticket.gradient_norm);
     }
 }
 

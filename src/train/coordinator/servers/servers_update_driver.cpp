@@ -131,7 +131,7 @@ void ServersUpdateDriver::arrived(const GradientStatsReply& summed) {
     Measured& update = measured_[summed.version];
     update.answer.add(summed.answer);
     if (++update.parts == comm_.map.servers) {
-        session_.answered(summed.version, update.answer);
+        session_.gradients().answered(summed.version, update.answer);
         measured_.erase(summed.version);
     }
 }
@@ -180,8 +180,8 @@ void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
                                .bytes = ticket.slot < 0 ? bytes : 0},
                               bytes));
     if (ticket.halves && ticket.finite) {
-        session_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
-                        ticket.gradient_norm);
+        session_.gradients().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
+                                    ticket.gradient_norm);
     }
 }
 

@@ -49,7 +49,7 @@ TEST(ModeController, APlainModeStaysAsItIs) {
     for (std::int64_t samples = 0; samples < 1000; samples += 10) {
         EXPECT_FALSE(modes.ask(at(samples)));
     }
-    EXPECT_THAT(modes.take_reports(), IsEmpty());
+    EXPECT_THAT(modes.switches().take(), IsEmpty());
 }
 
 TEST(ModeController, FollowsTheSchedule) {
@@ -117,12 +117,12 @@ TEST(ModeController, ReportsAChangeFromTheRequestToTheFirstUpdate) {
     ASSERT_TRUE(change);
     EXPECT_NE(change->plan.id, first.id);
     modes.updated(3.1, 0.5);  // still under the old plan
-    EXPECT_THAT(modes.take_reports(), IsEmpty());
+    EXPECT_THAT(modes.switches().take(), IsEmpty());
     modes.installed(change->plan, 3.25);
-    EXPECT_THAT(modes.take_reports(), IsEmpty());
+    EXPECT_THAT(modes.switches().take(), IsEmpty());
     modes.updated(3.75, 0.6);
     modes.updated(4.0, 0.7);
-    const auto reports = modes.take_reports();
+    const auto reports = modes.switches().take();
     ASSERT_EQ(reports.size(), 1U);
     EXPECT_EQ(reports[0].from, "ssgd");
     EXPECT_EQ(reports[0].to, "asgd");
@@ -144,7 +144,7 @@ TEST(ModeController, OnlyTheNewestOfSeveralChangesComesIntoForce) {
     ASSERT_TRUE(overtaken && newest);
     modes.installed(newest->plan, 3);
     modes.updated(4, 0);
-    const auto reports = modes.take_reports();
+    const auto reports = modes.switches().take();
     ASSERT_EQ(reports.size(), 2U);
     EXPECT_EQ(reports[0].to, "asgd");
     EXPECT_FALSE(reports[0].in_force_s);
@@ -183,7 +183,7 @@ TEST(ModeController, AnotherModeBeginsWithEqualBatches) {
             uneven = change->batches;
             modes.installed(change->plan, 1);
             modes.updated(1, 1);
-            const auto reports = modes.take_reports();
+            const auto reports = modes.switches().take();
             ASSERT_EQ(reports.size(), 1U);
             EXPECT_EQ(reports[0].to, "lb-bsp (ssgd)");
             EXPECT_TRUE(reports[0].same_mode());
