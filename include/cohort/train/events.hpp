@@ -21,8 +21,8 @@ enum class StopReason { kBudget, kTarget, kSignal };
 /// "budget", "target", "signal".
 [[nodiscard]] std::string to_string(StopReason reason);
 
-/// Progress of a run. Saved in checkpoints; everything that determines the next step's numbers and
-/// is not a buffer is here or in the lease book.
+/// Progress of a run. Saved in checkpoints; what determines the next step's numbers and is
+/// not a buffer is in this struct or in the lease ledger.
 struct TrainProgress {
     std::int64_t samples_applied = 0;
     std::int64_t updates = 0;

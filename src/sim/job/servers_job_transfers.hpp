@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-/// What is on its way in a virtual job with servers: parameters from all servers to a worker,
+/// The transfers in flight in a virtual job with servers: parameters from all servers to a worker,
 /// pushes the other way, and the averages of groups.
 class ServerTransfers {
 public:
@@ -54,7 +54,7 @@ public:
         });
     }
 
-    /// Gives up what is on its way, if there is any. @return the share of it that was done
+    /// Cancels the transfer in flight, if there is one. @return the share of it that was done
     double cancel(Id& work) {
         if (work == 0) {
             return 0;

@@ -160,7 +160,7 @@ public:
         add_reports(world_, world_.map().servers - 1, -1, report);
         send_servers(comm_, MessageKind::kStop, Empty{});
         for (int server = 0; server < world_.map().servers; ++server) {
-            (void)receive(world_, Port::kCoordinator, "farewells", 0, server);
+            (void)receive(world_, Port::kCoordinator, "final reports", 0, server);
         }
         return report;
     }

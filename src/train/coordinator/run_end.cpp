@@ -45,7 +45,7 @@ void dismiss(CommContext comm, Roster& roster, Gathering& gathering, RunWait& wa
     }
     send_servers(comm, MessageKind::kStop, Empty());
     roster.stop_workers();
-    wait.begin("farewell", 0);
+    wait.begin("final report", 0);
     while (!roster.at_work().empty()) {
         wait.set_awaited(roster.at_work());
         if (const auto message = comm.messenger.mailbox(Port::kCoordinator).receive(kLook)) {

@@ -79,7 +79,7 @@ void RandomRun::note_plan() {
             state(member).placed = true;
         }
     }
-    grandfathered_ = pending_;
+    carried_over_ = pending_;
     fired_.reset();
 }
 
@@ -272,11 +272,11 @@ void RandomRun::check_push(const Fire& fire, const FiredPush& push) {
     ASSERT_EQ(push.lag_updates, version_ - 1 - ticket.version);
     const State& s = state(ticket.id.worker);
     const bool foreign = fire.work != plan_.work;
-    const bool grandfathered = grandfathered_.contains(ticket.lease);
-    if (foreign && !grandfathered) {
+    const bool carried_over = carried_over_.contains(ticket.lease);
+    if (foreign && !carried_over) {
         ASSERT_EQ(push.weight, 1) << "no plan's weights for another work";
     }
-    if (plans_ == Plans::kPlans || foreign || grandfathered || !s.placed) {
+    if (plans_ == Plans::kPlans || foreign || carried_over || !s.placed) {
         return;
     }
     if (fresh_ && fired_) {

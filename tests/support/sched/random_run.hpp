@@ -93,7 +93,7 @@ private:
     std::deque<PushTicket> stale_;
     std::set<std::uint64_t> open_;           ///< leases that were neither applied nor returned
     std::set<std::uint64_t> pending_;        ///< of those: pushed
-    std::set<std::uint64_t> grandfathered_;  ///< of those: pushed before the plan was installed
+    std::set<std::uint64_t> carried_over_;  ///< of those: pushed before the plan was installed
     bool free_ = false;                      ///< the plan makes nobody wait
     bool fresh_ = false;                     ///< the plan applies nothing that is late
     std::optional<std::int64_t> fired_;      ///< last update since the installation
