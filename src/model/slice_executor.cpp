@@ -1,5 +1,6 @@
 // Runs an ExecutionPlan. The numbered steps of one run:
-//  1. For each segment: the observer may interrupt; kernels whose first pass is in the segment begin.
+//  1. For each segment: the observer may interrupt; kernels whose first pass is in the segment
+//  begin.
 //  2. Every team member takes its samples slice by slice through all steps of the segment.
 //  3. When all members have finished, kernels add up their per-member sums; parameter gradients
 //  that are now final are announced.

@@ -9,128 +9,12 @@ import pathlib
 import re
 import shutil
 import signal
-import stat
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-ROOT = None
-
-# Answers --dump-config; otherwise runs $SCRIPT with helpers for what a training run does.
-PROGRAM = r'''#!/usr/bin/env python3
-import os, pathlib, signal, sys, time
-if "--wrong" in sys.argv:
-    sys.exit("wrong option") if "--dump-config" not in sys.argv else sys.exit(2)
-out = sys.argv[sys.argv.index("--out") + 1] if "--out" in sys.argv else "nowhere"
-if "--dump-config" in sys.argv:
-    threads = sys.argv[sys.argv.index("--threads") + 1] if "--threads" in sys.argv else 0
-    print(f'data = "x"\nout = "{out}"\nthreads = {threads}\nlost-after-s = 2.5')
-    sys.exit(0)
-rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
-folder = pathlib.Path(os.environ["TEST_FOLDER"])
-calls = folder / f"calls.{rank}"
-with calls.open("a") as file:
-    file.write(" ".join(sys.argv[1:]) + "\n")
-call = len(calls.read_text().splitlines())
-
-def leave(code, reason="because"):
-    if rank == 0:
-        pathlib.Path(out).mkdir(exist_ok=True)
-        path = pathlib.Path(out, "exit_code")
-        path.with_suffix(".new").write_text(f"{code}\n{reason}\n")
-        path.with_suffix(".new").rename(path)
-    sys.exit(code)
-
-def wait_for_stop(code=75):
-    signal.signal(signal.SIGUSR1, lambda *_: leave(code))
-    (folder / f"ready.{rank}").write_text(str(os.getpid()))
-    while True:
-        time.sleep(0.05)
-
-exec(os.environ["SCRIPT"])
-'''
-
-
-def running(pid):
-    """Whether the process exists and is not one that only waits to be collected."""
-    try:
-        text = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return text.rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def wait_until(condition, what, limit_s=30):
-    limit = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > limit:
-            raise AssertionError(f"not within {limit_s} s: {what}")
-        time.sleep(0.02)
-
-
-class LaunchTest(unittest.TestCase):
-
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory(prefix="cohort launch ")
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-        self.out = self.folder / "a run"
-        self.program = self.folder / "program"
-        self.program.write_text(PROGRAM)
-        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
-
-    def command(self, job, options):
-        return [str(ROOT / "jobs/launch.sh"), "-n", "2", "--interfaces", "lo",
-                *map(str, options), "--", *map(str, job)]
-
-    def environment(self, script, more=None):
-        outside = {name: value for name, value in os.environ.items()
-                   if not re.match("SLURM|OMPI_|PMIX_|OMP_|OPENBLAS_", name)}
-        return {**outside, "COHORT": str(self.program), "SCRIPT": script,
-                "TEST_FOLDER": str(self.folder), **(more or {})}
-
-    def launch(self, script, *options, code=0, job=None, environment=None):
-        """Runs the launcher to its end and checks the exit code."""
-        done = subprocess.run(
-            self.command(job or self.train(), options), capture_output=True, text=True,
-            timeout=50, check=False, env=self.environment(script, environment))
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done
-
-    def train(self, *more):
-        return ["train", "--out", self.out, *more]
-
-    def start(self, script, environment=None):
-        """Starts the launcher as a terminal would; returns it once both ranks wait for a stop."""
-        launcher = subprocess.Popen(
-            self.command(self.train(), ()), stderr=subprocess.PIPE, text=True,
-            start_new_session=True, env=self.environment(script, environment))
-        self.addCleanup(launcher.stderr.close)
-        self.addCleanup(launcher.wait)
-        self.addCleanup(launcher.kill)
-        wait_until(lambda: all((self.folder / f"ready.{rank}").exists() for rank in (0, 1)),
-                   "both ranks wait")
-        return launcher
-
-    def rank_processes(self):
-        return [int((self.folder / f"ready.{rank}").read_text()) for rank in (0, 1)]
-
-    def scratch(self):
-        folder = self.folder / "scratch"
-        folder.mkdir()
-        return folder
-
-    def left_in_scratch(self):
-        return [path for path in (self.folder / "scratch").iterdir()
-                if path.name.startswith("cohort-launch")]
-
-    def calls(self, rank=0):
-        return (self.folder / f"calls.{rank}").read_text().splitlines()
-
-    def check_gone(self):
-        wait_until(lambda: not any(map(running, self.rank_processes())), "ranks are gone")
+from launch_support import LaunchTest, running, wait_until
 
 
 class ExitCodes(LaunchTest):
@@ -312,7 +196,7 @@ class LostHosts(LaunchTest):
         self.program.write_text(self.program.read_text().replace(
             "threads = {threads}", 'threads = {threads}\\narch = "servers"\\nservers = 2'))
         done = subprocess.run(
-            [ROOT / "jobs/launch.sh", "--restarts", "1", "--mca", "plm_rsh_agent", "agent",
+            [self.root / "jobs/launch.sh", "--restarts", "1", "--mca", "plm_rsh_agent", "agent",
              *options, "--", *map(str, self.train())], capture_output=True, text=True, check=False,
             timeout=50, env=self.environment("", {"PATH": f"{tools}:{os.environ['PATH']}"}))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -374,7 +258,7 @@ class CommandLine(LaunchTest):
 
     def test_the_agent_keeps_its_options_apart_from_host_and_command(self):
         for daemon in (" orted", "PRTE_PREFIX=/usr;export PRTE_PREFIX;/usr/bin/prted", "/usr/bin/prted"):
-            done = subprocess.run([ROOT / "jobs/launch/agent.sh", "-p", "22", "far", daemon, "--tree-spawn"],
+            done = subprocess.run([self.root / "jobs/launch/agent.sh", "-p", "22", "far", daemon, "--tree-spawn"],
                                   env={**os.environ, "COHORT_AGENT": "printf %s|"}, text=True,
                                   capture_output=True, check=True)
             self.assertEqual(done.stdout, f"-p|22|far|{daemon}|--tree-spawn|")
@@ -400,7 +284,7 @@ class CommandLine(LaunchTest):
     def dry_alone(self, *options, **environment):
         """Without the test's own --interfaces; returns the command and what was said."""
         done = subprocess.run(
-            [ROOT / "jobs/launch.sh", "--dry-run", *options, "--", *map(str, self.train())],
+            [self.root / "jobs/launch.sh", "--dry-run", *options, "--", *map(str, self.train())],
             capture_output=True, text=True, check=True, env=self.environment("", environment))
         return done.stdout.replace("\\", ""), done.stderr
 
@@ -475,34 +359,34 @@ class CommandLine(LaunchTest):
         self.assertIn("mpirun is missing", done.stderr)
 
     def test_help(self):
-        done = subprocess.run([ROOT / "jobs/launch.sh", "--help"], capture_output=True, text=True,
+        done = subprocess.run([self.root / "jobs/launch.sh", "--help"], capture_output=True, text=True,
                               check=True)
         self.assertIn("--restarts K", done.stdout)
         self.assertNotIn("set -euo", done.stdout)
 
 
-class Documentation(unittest.TestCase):
+class Documentation(LaunchTest):
 
     def test_every_exit_code_is_in_the_tables(self):
-        header = (ROOT / "include/cohort/core/error.hpp").read_text(encoding="utf-8")
+        header = (self.root / "include/cohort/core/error.hpp").read_text(encoding="utf-8")
         listed = re.search(r"enum class ExitCode[^{]*\{(.*?)\};", header, re.DOTALL).group(1)
         codes = set(re.findall(r"=\s*(\d+)", listed))
         self.assertGreater(len(codes), 5)
         for name in ("docs/launch.md", "README.md"):
-            text = (ROOT / name).read_text(encoding="utf-8")
+            text = (self.root / name).read_text(encoding="utf-8")
             rows = set(re.findall(r"^\| (\d+)(?:, \d+)? \|", text, re.MULTILINE))
             self.assertLessEqual(codes, rows, name)
 
     def test_every_launcher_option_is_described(self):
-        script = (ROOT / "jobs/launch.sh").read_text(encoding="utf-8")
+        script = (self.root / "jobs/launch.sh").read_text(encoding="utf-8")
         handled = re.search(r"^read_options\(\).*?^}", script, re.DOTALL | re.MULTILINE).group(0)
         options = set(re.findall(r"--[a-z][a-z-]+(?=[ )])", handled)) - {"--placeholder"}
-        page = (ROOT / "docs/launch.md").read_text(encoding="utf-8")
+        page = (self.root / "docs/launch.md").read_text(encoding="utf-8")
         self.assertGreater(len(options), 8)
         for option in options:
             self.assertIn(f"`{option}", page)
 
 
 if __name__ == "__main__":
-    ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+    LaunchTest.root = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main()

@@ -98,7 +98,8 @@ public:
     Release release(std::int64_t of_version, double lag);
     /// Servers send what is done of the update.
     void pull(const UpdatePtr& update);
-    /// The update is done, and the worker has received all of it. @param turn  of the release that it is for
+    /// The update is done, and the worker has received all of it. @param turn  of the release that
+    /// it is for
     void pulled(std::uint64_t turn);
     void deal(const LeaseOrder& order);
     /// Begins to compute what its lease asks for, for a group with its first member's.

@@ -91,12 +91,12 @@ private:
     UpdateEngine engine_;
     Telemetry telemetry_;
     std::deque<PushTicket> stale_;
-    std::set<std::uint64_t> open_;           ///< leases that were neither applied nor returned
-    std::set<std::uint64_t> pending_;        ///< of those: pushed
+    std::set<std::uint64_t> open_;          ///< leases that were neither applied nor returned
+    std::set<std::uint64_t> pending_;       ///< of those: pushed
     std::set<std::uint64_t> carried_over_;  ///< of those: pushed before the plan was installed
-    bool free_ = false;                      ///< the plan makes nobody wait
-    bool fresh_ = false;                     ///< the plan applies nothing that is late
-    std::optional<std::int64_t> fired_;      ///< last update since the installation
+    bool free_ = false;                     ///< the plan makes nobody wait
+    bool fresh_ = false;                    ///< the plan applies nothing that is late
+    std::optional<std::int64_t> fired_;     ///< last update since the installation
     std::uint64_t next_lease_ = 0;
     std::int64_t leased_ = 0;
     std::int64_t applied_ = 0;

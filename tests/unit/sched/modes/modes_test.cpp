@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "cohort/core/error.hpp"
+#include "cohort/sched/mode_options.hpp"
 #include "cohort/sched/policy.hpp"
 #include "support/sched/plan_for.hpp"
 
@@ -14,6 +15,7 @@ using test::plan_for;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 using testing::ThrowsMessage;
 
 constexpr Architecture kServers = Architecture::kServers;
@@ -410,6 +412,23 @@ TEST(Modes, ErrorsSayWhatIsPossible) {
     EXPECT_EQ(parse_word<Architecture>("servers", "--arch"), kServers);
     EXPECT_EQ(parse_word<StaleMomentum>("keep", "--stale-momentum"), StaleMomentum::kKeep);
     EXPECT_EQ(word_of(SyncPlan::LrUnit::kAdaScale), "adascale");
+}
+
+TEST(ModeSchedule, NamesModesBySamples) {
+    const ModeSetting setting{.live = std::vector<bool>(8, true)};
+    const auto schedule = parse_mode_schedule(
+        "0:ssgd,20000:static:6,40000:adadelay:1,0.5,50000:hier:2:8@0.5", setting);
+    ASSERT_THAT(schedule, SizeIs(4));
+    EXPECT_EQ(schedule[0].mode.text, "ssgd");
+    EXPECT_EQ(schedule[1].samples, 20000);
+    EXPECT_EQ(schedule[1].mode.text, "static:6");
+    EXPECT_EQ(schedule[2].mode.text, "adadelay:1,0.5");
+    EXPECT_EQ(schedule[3].samples, 50000);
+    EXPECT_EQ(schedule[3].mode.text, "hier:2:8@0.5");
+    for (const char* wrong : {"", "ssgd", "5:ssgd", "0:ssgd,0:asgd", "0:ssgd,9:asgd,8:ssgd",
+                              "0:", "0:ssgd,asgd:3", "0:ssgd,,", ",0:ssgd", "x:ssgd", "-1:ssgd"}) {
+        EXPECT_THROW((void)parse_mode_schedule(wrong, setting), UsageError) << wrong;
+    }
 }
 
 }  // namespace

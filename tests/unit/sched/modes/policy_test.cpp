@@ -1,12 +1,10 @@
 // Policies: what they change and when, and that they leave a healthy cluster alone.
 #include "cohort/sched/policy.hpp"
-#include "cohort/sched/mode_options.hpp"
 
 #include <gmock/gmock.h>
 
 #include <numeric>
 
-#include "cohort/core/error.hpp"
 #include "sched/modes/batch_balance.hpp"
 #include "sched/modes/policy_base.hpp"
 #include "support/sched/scalar_training.hpp"
@@ -428,23 +426,6 @@ TEST(OwnTime, IsAMeanThatStartsAnewAfterAJump) {
     EXPECT_GT(time.seconds(), 2);
     time.add(1);
     EXPECT_EQ(time.seconds(), 1);
-}
-
-TEST(ModeSchedule, NamesModesBySamples) {
-    const ModeSetting setting{.live = std::vector<bool>(8, true)};
-    const auto schedule = parse_mode_schedule(
-        "0:ssgd,20000:static:6,40000:adadelay:1,0.5,50000:hier:2:8@0.5", setting);
-    ASSERT_THAT(schedule, SizeIs(4));
-    EXPECT_EQ(schedule[0].mode.text, "ssgd");
-    EXPECT_EQ(schedule[1].samples, 20000);
-    EXPECT_EQ(schedule[1].mode.text, "static:6");
-    EXPECT_EQ(schedule[2].mode.text, "adadelay:1,0.5");
-    EXPECT_EQ(schedule[3].samples, 50000);
-    EXPECT_EQ(schedule[3].mode.text, "hier:2:8@0.5");
-    for (const char* wrong : {"", "ssgd", "5:ssgd", "0:ssgd,0:asgd", "0:ssgd,9:asgd,8:ssgd",
-                              "0:", "0:ssgd,asgd:3", "0:ssgd,,", ",0:ssgd", "x:ssgd", "-1:ssgd"}) {
-        EXPECT_THROW((void)parse_mode_schedule(wrong, setting), UsageError) << wrong;
-    }
 }
 
 }  // namespace

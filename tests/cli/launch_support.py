@@ -1,0 +1,125 @@
+"""jobs/launch.sh run by a test, with a program in place of cohort that does what the test tells it."""
+
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import tempfile
+import time
+import unittest
+
+# Answers --dump-config; otherwise runs $SCRIPT with helpers for what a training run does.
+PROGRAM = r'''#!/usr/bin/env python3
+import os, pathlib, signal, sys, time
+if "--wrong" in sys.argv:
+    sys.exit("wrong option") if "--dump-config" not in sys.argv else sys.exit(2)
+out = sys.argv[sys.argv.index("--out") + 1] if "--out" in sys.argv else "nowhere"
+if "--dump-config" in sys.argv:
+    threads = sys.argv[sys.argv.index("--threads") + 1] if "--threads" in sys.argv else 0
+    print(f'data = "x"\nout = "{out}"\nthreads = {threads}\nlost-after-s = 2.5')
+    sys.exit(0)
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+folder = pathlib.Path(os.environ["TEST_FOLDER"])
+calls = folder / f"calls.{rank}"
+with calls.open("a") as file:
+    file.write(" ".join(sys.argv[1:]) + "\n")
+call = len(calls.read_text().splitlines())
+
+def leave(code, reason="because"):
+    if rank == 0:
+        pathlib.Path(out).mkdir(exist_ok=True)
+        path = pathlib.Path(out, "exit_code")
+        path.with_suffix(".new").write_text(f"{code}\n{reason}\n")
+        path.with_suffix(".new").rename(path)
+    sys.exit(code)
+
+def wait_for_stop(code=75):
+    signal.signal(signal.SIGUSR1, lambda *_: leave(code))
+    (folder / f"ready.{rank}").write_text(str(os.getpid()))
+    while True:
+        time.sleep(0.05)
+
+exec(os.environ["SCRIPT"])
+'''
+
+
+def running(pid):
+    """Whether the process exists and is not one that only waits to be collected."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def wait_until(condition, what, limit_s=30):
+    limit = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > limit:
+            raise AssertionError(f"not within {limit_s} s: {what}")
+        time.sleep(0.02)
+
+
+class LaunchTest(unittest.TestCase):
+    root = None  # of the tree
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="cohort launch ")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.out = self.folder / "a run"
+        self.program = self.folder / "program"
+        self.program.write_text(PROGRAM)
+        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+
+    def command(self, job, options):
+        return [str(self.root / "jobs/launch.sh"), "-n", "2", "--interfaces", "lo",
+                *map(str, options), "--", *map(str, job)]
+
+    def environment(self, script, more=None):
+        outside = {name: value for name, value in os.environ.items()
+                   if not re.match("SLURM|OMPI_|PMIX_|OMP_|OPENBLAS_", name)}
+        return {**outside, "COHORT": str(self.program), "SCRIPT": script,
+                "TEST_FOLDER": str(self.folder), **(more or {})}
+
+    def launch(self, script, *options, code=0, job=None, environment=None):
+        """Runs the launcher to its end and checks the exit code."""
+        done = subprocess.run(
+            self.command(job or self.train(), options), capture_output=True, text=True,
+            timeout=50, check=False, env=self.environment(script, environment))
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def train(self, *more):
+        return ["train", "--out", self.out, *more]
+
+    def start(self, script, environment=None):
+        """Starts the launcher as a terminal would; returns it once both ranks wait for a stop."""
+        launcher = subprocess.Popen(
+            self.command(self.train(), ()), stderr=subprocess.PIPE, text=True,
+            start_new_session=True, env=self.environment(script, environment))
+        self.addCleanup(launcher.stderr.close)
+        self.addCleanup(launcher.wait)
+        self.addCleanup(launcher.kill)
+        wait_until(lambda: all((self.folder / f"ready.{rank}").exists() for rank in (0, 1)),
+                   "both ranks wait")
+        return launcher
+
+    def rank_processes(self):
+        return [int((self.folder / f"ready.{rank}").read_text()) for rank in (0, 1)]
+
+    def scratch(self):
+        folder = self.folder / "scratch"
+        folder.mkdir()
+        return folder
+
+    def left_in_scratch(self):
+        return [path for path in (self.folder / "scratch").iterdir()
+                if path.name.startswith("cohort-launch")]
+
+    def calls(self, rank=0):
+        return (self.folder / f"calls.{rank}").read_text().splitlines()
+
+    def check_gone(self):
+        wait_until(lambda: not any(map(running, self.rank_processes())), "ranks are gone")
