@@ -191,11 +191,6 @@ def class_limits(size):
     return (METHODS, FIELDS if size.is_record else MEMBERS)
 
 
-def unneeded(exceptions, used):
-    for name in sorted(exceptions.keys() - used):
-        yield f"house.py: {name} needs no exception any longer; take it out"
-
-
 def check_classes(tree):
     used = set()
     for size in tree.classes:
@@ -207,7 +202,8 @@ def check_classes(tree):
             yield (f"{size.path}:{size.line}: {size.name} has {size.methods} methods and "
                    f"{size.members} members; expected at most {ceiling[0]} and {ceiling[1]}; "
                    "take it apart by responsibility")
-    yield from unneeded(CLASS_EXCEPTIONS, used)
+    for name in sorted(CLASS_EXCEPTIONS.keys() - used):
+        yield f"house.py: {name} needs no exception any longer; take it out"
 
 
 def check_numbers(found, limit, what):
