@@ -114,9 +114,8 @@ private:
                  summary.samples_per_s, format_duration(Clock::Seconds(progress.train_seconds)),
                  format_duration(Clock::Seconds(progress.wall_seconds)));
         log_info(
-            "samples: {} leased = {} applied + {} returned ({} not finite, {} in aborted rounds, "
-            "{} "
-            "at the end, {} dropped, {} interrupted, {} lost) + {} outstanding",
+            "samples: {} leased = {} applied + {} returned ({} not finite, {} in aborted "
+            "rounds, {} at the end, {} dropped, {} interrupted, {} lost) + {} outstanding",
             accounts.leased, accounts.applied, accounts.returned(), accounts.returned_non_finite,
             accounts.returned_void_round, accounts.returned_stop, accounts.returned_dropped,
             accounts.returned_interrupted, accounts.returned_lost, accounts.outstanding);

@@ -119,11 +119,11 @@ private:
     std::int64_t leases_ = 0;    ///< since one was halved
 };
 
-/// Measures the gradients of a session, as often as somebody wants to know, and tells engine, modes
-/// and observer what is known better than before. Pure.
+/// Measures the gradients of a session, as often as somebody wants to know, and tells engine, load
+/// monitor and observer what is known better than before. Pure.
 class GradientMeasurement {
 public:
-    /// All of them outlive it. @param load  null: nobody looks at forecasts
+    /// All of them outlive it. @param load  null: no times are looked at
     GradientMeasurement(const SessionOptions& options, const ModeController& modes,
                         UpdateEngine& engine, LoadMonitor* load);
 

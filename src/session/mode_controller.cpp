@@ -247,6 +247,7 @@ const SwitchReport* SwitchLog::installed(std::uint64_t plan, double seconds) {
 }
 
 const SwitchReport& SwitchLog::updated(double seconds, double slowest_own_s) {
+    check_invariant(awaits_update(), "an update completes a change that is in force");
     open_->report.first_update_s = seconds - open_->report.train_seconds;
     open_->report.slowest_own_s = slowest_own_s;
     close();

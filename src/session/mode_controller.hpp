@@ -26,8 +26,8 @@ class DecisionLog {
 public:
     /// A decision. @param from, to  what was and what will be in force
     void made(DecisionRecord record, const RunMoment& now, std::string from, std::string to);
-    /// How long the question took whose answer was the newest decision. Nothing happens when that
-    /// is known already: the question was another one.
+    /// How long the newest decision took. Only the first call after made() counts: later questions
+    /// decided nothing.
     void took(double seconds);
     /// What follows is no longer its outcome: another one decides, or the run ends.
     void closed(const RunMoment& now);
@@ -105,7 +105,7 @@ public:
 
     /// A plan of ask() is in force.
     void installed(const SyncPlan& plan, double seconds);
-    /// An update was made. To be called when a change awaits one.
+    /// An update was made: it completes the change that awaits one, if any.
     void updated(double seconds, double slowest_own_s);
     /// The run ends: nothing more comes.
     void end(const RunMoment& now);

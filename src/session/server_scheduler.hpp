@@ -53,7 +53,7 @@ public:
         next_ = std::move(change);
     }
     [[nodiscard]] bool waiting() const noexcept { return next_.has_value(); }
-    /// The plan that waits, which waits no more; the fence is open.
+    /// Takes the waiting plan and opens the fence.
     [[nodiscard]] PlanChange take() {
         closed_ = false;
         return *std::exchange(next_, std::nullopt);
@@ -65,8 +65,8 @@ public:
     [[nodiscard]] bool drained() const {
         return session_.leases().open().unpushed() == 0 && session_.engine().pending() == 0;
     }
-    /// Opens it once it is drained, unless a plan waits for that and those who work in groups have
-    /// to. @return whether it is still closed
+    /// Opens the fence once it is drained; while a plan waits and the plan in force works in
+    /// groups, only take() opens it. @return whether it is still closed
     bool holds() {
         const bool plan_waits = next_ && session_.engine().plan().group > 1;
         closed_ = closed_ && (plan_waits || !drained());
@@ -92,6 +92,10 @@ public:
     [[nodiscard]] PlanFence& fence() noexcept { return fence_; }
     [[nodiscard]] WorkerQueue& workers() noexcept { return workers_; }
     [[nodiscard]] const WorkPlanner& planner() const noexcept { return planner_; }
+
+    ServerLeases(const ServerLeases&) = delete;
+    ServerLeases& operator=(const ServerLeases&) = delete;
+    ~ServerLeases() = default;
 
     /// Leases for those who need some; who gets none is idle.
     void deal();

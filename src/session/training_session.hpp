@@ -110,6 +110,7 @@ public:
 
     /// The engine's plan is in force.
     void installed();
+    /// A worker is gone, or begins anew. The mode is to be asked: ModeConsultation::request().
     void worker_lost(int worker);
     void worker_joined(int worker);
     /// The run is over.
@@ -154,7 +155,8 @@ public:
 
 protected:
     [[nodiscard]] TrainingSession& session() const noexcept { return session_; }
-    /// The mode is about to be asked: forecasts are made from when a mode first looks at them.
+    /// Makes the forecasts that the mode in charge looks at, from its first question on. Called
+    /// before each question.
     virtual void keep_forecasts();
 
 private:

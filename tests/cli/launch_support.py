@@ -1,4 +1,4 @@
-"""jobs/launch.sh run by a test, with a program in place of cohort that does what the test tells it."""
+"""jobs/launch.sh run by a test, with a program in place of cohort that does what it is told."""
 
 import os
 import pathlib

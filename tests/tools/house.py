@@ -26,7 +26,7 @@ FIELDS = 30  # of a record
 LINES = 450  # of a file
 FILES = 30  # in a folder
 
-# Classes that may be larger: (ceiling, reason) by name; a class's ceiling is (methods, members). Ceilings
+# Classes that may be larger: (ceiling, reason) by name; a ceiling is (methods, members). Ceilings
 # only go down.
 RIG = "drives many parts in a test; shrinks with what it drives"
 CLASS_EXCEPTIONS = {

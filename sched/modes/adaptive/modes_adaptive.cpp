@@ -1,5 +1,4 @@
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "sched/modes/adaptive/policy_adaptive.hpp"

@@ -22,6 +22,9 @@ public:
             pushed_.by_node[node] = pulled_.by_node[node] = 0;
         }
     }
+    ServerTransfers(const ServerTransfers&) = delete;
+    ServerTransfers& operator=(const ServerTransfers&) = delete;
+    ~ServerTransfers() = default;
 
     /// A worker gets parameters.
     Id pull(int worker, Action done) {

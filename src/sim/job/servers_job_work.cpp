@@ -94,7 +94,7 @@ void ServersJob::Group::end_step() {
     }
 }
 
-/// The worker did this since then, and nothing from now on.
+/// Notes what the worker did until now; lanes go on from here.
 void ServersJob::Worker::spent(LaneSpan::Kind kind, double since_s) {
     job_->lanes.span(index_, kind, since_s, job_->now());
     free_since_s = job_->now();
@@ -174,11 +174,11 @@ void ServersJob::Worker::start() {
 
 /// A gradient that others are compared with: computed on the parameters of the lease that follows,
 /// and pushed like any other.
-void ServersJob::Worker::start_validation(const ValidationSampler::Dealt& lease_before) {
-    const std::int64_t count = lease_before.count;
+void ServersJob::Worker::start_validation(const ValidationSampler::Dealt& reference) {
+    const std::int64_t count = reference.count;
     validating = owner_->validations_->begin(
         {.worker = index_,
-         .slice = {.epoch = lease_before.epoch, .position = lease_before.position, .count = count},
+         .slice = {.epoch = reference.epoch, .position = reference.position, .count = count},
          .parameters = released.parameters});
     const auto part = [this, learned = validating, left = std::make_shared<int>(2)] {
         if (--*left == 0) {

@@ -89,7 +89,8 @@ private:
     ServerTransfers::Id averaging_ = 0;
 };
 
-/// A worker's iteration: parameters, computing, alone or in a group, and the push.
+/// A worker's iteration: parameters, computing, alone or in a group, and the push. Its lease has
+/// been dealt and not pushed; 0: it has none.
 class ServersJob::Worker : public VirtualWorker {
 public:
     Worker(ServersJob& job, int index) : VirtualWorker(job, index), owner_(&job) {}
@@ -106,9 +107,9 @@ public:
     void start_learning();
     /// Computes, with parameters and a lease that are not used yet.
     void start();
-    /// Of the lease.
+    /// Begins the next step of the lease.
     void next_step();
-    /// Of its own parameters with its own or its group's gradient.
+    /// Updates its own parameters with its own or its group's gradient.
     void local_update();
     /// A push, of its node too, leaves.
     ServerTransfers::Id send_push(Action done);
@@ -130,11 +131,11 @@ public:
     LastRelease released;
     std::shared_ptr<Group> group;                        ///< of the lease; null: alone
     std::optional<ValidationSampler::Dealt> validation;  ///< to be computed before the lease
-    Learner::WorkId validating = 0;                      ///< it is computed; 0: none is
-    double free_since_s = 0;  ///< nothing was done since, as far as lanes know
+    Learner::WorkId validating = 0;  ///< the validation gradient that it computes; 0: none
+    double free_since_s = 0;         ///< nothing was done since, as far as lanes know
 
 private:
-    void start_validation(const ValidationSampler::Dealt& lease_before);
+    void start_validation(const ValidationSampler::Dealt& reference);
     void backward();
     void step_done();
     void lease_computed();

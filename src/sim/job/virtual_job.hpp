@@ -18,6 +18,9 @@ public:
     /// @param queue  outlives it  @param rings  called when it is time
     ConsultationAlarm(EventQueue& queue, EventQueue::Action rings)
         : queue_(queue), rings_(std::move(rings)) {}
+    ConsultationAlarm(const ConsultationAlarm&) = delete;
+    ConsultationAlarm& operator=(const ConsultationAlarm&) = delete;
+    ~ConsultationAlarm() = default;
 
     /// For this time, instead of the one before; without a time it does not ring.
     void set(std::optional<double> at_s);

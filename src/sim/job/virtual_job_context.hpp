@@ -22,8 +22,8 @@ struct VirtualLease : Learner::Job {
     Learner::WorkId computed = 0;  ///< 0: not started; given up when the lease returns
 };
 
-/// What all parts of a virtual job work with: cluster, learner, session, the leases that are out,
-/// and the records of its course.
+/// What all parts of a virtual job work with: cluster, learner, session and its consultation,
+/// the leases that are out, and the records of its course.
 struct VirtualJobContext {
     /// @param on, model  outlive it. Errors: UsageError for a mode.
     VirtualJobContext(VirtualCluster& on, Learner& model, JobSpec job);

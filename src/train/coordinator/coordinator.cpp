@@ -261,7 +261,7 @@ void Coordinator::lost(const RankNews& news) {
                                  comm_.map.describe(roster_.losses().ranks()))});
     }
     active_->evaluations.worker_lost();
-    active_->checkpoints.give_up();  // rounds that are granted may be void now
+    active_->checkpoints.give_up();  // granted rounds may be aborted now
     active_->driver->lost(worker);
 }
 

@@ -12,9 +12,14 @@
 
 namespace cohort {
 
-RunRequests::RunRequests(const RankMap& map, TrainingSession& session, ModeConsultation& modes,
-                         const RunReporter& reporter, std::function<void()> stop)
-    : map_(map), session_(session), modes_(modes), reporter_(reporter), stop_(std::move(stop)) {
+RunRequests::RunRequests(const RankMap& map, TrainingSession& session,
+                         ModeConsultation& consultation, const RunReporter& reporter,
+                         std::function<void()> stop)
+    : map_(map),
+      session_(session),
+      consultation_(consultation),
+      reporter_(reporter),
+      stop_(std::move(stop)) {
 }
 
 void RunRequests::open() {
@@ -46,7 +51,7 @@ std::string RunRequests::answer(const std::string& words) {
         fail<UsageError>({.where = "request", .what = "training is over"});
     }
     const std::string mode = words.substr(kMode.size());
-    modes_.request(mode);
+    consultation_.request(mode);
     log_info("request: mode {}", mode);
     return fmt::format("{} follows {} at the next fence\n", mode, session_.modes().mode());
 }

@@ -16,7 +16,7 @@ namespace cohort {
 class RunRequests {
 public:
     /// All of them outlive it. @param stop  ends the run after a checkpoint
-    RunRequests(const RankMap& map, TrainingSession& session, ModeConsultation& modes,
+    RunRequests(const RankMap& map, TrainingSession& session, ModeConsultation& consultation,
                 const RunReporter& reporter, std::function<void()> stop);
 
     /// Requests are taken from now on. A folder that cannot be made is logged: then there are none.
@@ -35,7 +35,7 @@ private:
 
     const RankMap& map_;
     TrainingSession& session_;
-    ModeConsultation& modes_;
+    ModeConsultation& consultation_;
     const RunReporter& reporter_;
     std::function<void()> stop_;
     std::optional<ControlServer> server_;

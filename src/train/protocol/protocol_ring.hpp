@@ -100,8 +100,8 @@ struct RoundSummary {
 
 struct RoundReport {
     std::uint64_t round = 0;
-    std::int64_t version =
-        0;  ///< the reporter's after the round; an aborted round leaves it unchanged
+    /// The reporter's after the round; an aborted round leaves it unchanged.
+    std::int64_t version = 0;
     std::vector<RoundSummary> members;  ///< in the order of the grant
     double exchange_s = 0;              ///< the reporter's
     double exposed_s = 0;

@@ -143,7 +143,7 @@ TEST(Install, PendingPushesMoveAndCohortsThatMeetTheirQuorumFire) {
     EXPECT_THAT(run.pushes({0, 1, 2, 3}), ElementsAre("fire 5: 0 1 2 3 | go 0 1 2 3"));
 }
 
-TEST(Install, GrandfatheredPushesCountWhateverTheirVersion) {
+TEST(Install, CarriedOverPushesCountWhateverTheirVersion) {
     EngineScript run(servers("static:2", 3), 3);
     run.pushes({0, 1, 2});  // 2 is pending, computed on version 0
     SyncPlan backup = servers("static:2", 3);
