@@ -165,7 +165,7 @@ void GradientMeasurement::halves(std::int64_t samples, const std::array<double, 
     tell();
 }
 
-/// What was known holds until it is known anew.
+/// Hands on the newest estimates; an estimate stays valid until the next measurement.
 void GradientMeasurement::tell() const {
     const GradientFacts facts{.noise_scale = statistics_.noise_scale(),
                               .curvature = statistics_.step_curvature(),

@@ -119,8 +119,8 @@ private:
     std::int64_t leases_ = 0;    ///< since one was halved
 };
 
-/// Measures the gradients of a session, as often as somebody wants to know, and tells engine, load
-/// monitor and observer what is known better than before. Pure.
+/// Measures the gradients of a session as often as the plan or the mode in charge asks for it, and
+/// hands the new estimates to engine, load monitor and observer. Pure.
 class GradientMeasurement {
 public:
     /// All of them outlive it. @param load  null: no times are looked at

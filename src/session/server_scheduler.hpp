@@ -104,15 +104,16 @@ public:
     /// Who was too late twice in a row gets a lease that it can finish in time, in place of those
     /// that it holds.
     void shorten();
-    /// Leases of a worker return. @param begun  also the one that it computes on
+    /// Takes a worker's leases back. @param begun  also the lease that the worker computes on
     void take_back(int worker, ReturnReason reason, bool begun);
-    /// The fence closes: leases that nobody has begun return.
+    /// Closes the fence and takes back the leases that no worker has begun.
     void begin_fence();
     /// Another plan takes over at the engine: work under it is dealt.
     void install(PlanChange next);
     /// A worker is gone, or is back and has no lease.
     void set_live(int worker, bool live);
-    /// Workers of a group wait for each other: all finish a round that one of them may have begun.
+    /// No worker of a group has parameters to compute on. Workers of a group wait for each other:
+    /// once one has begun a round, all finish it.
     [[nodiscard]] bool quiet() const;
     /// Orders were given since the last call.
     [[nodiscard]] bool take_dealt() noexcept { return std::exchange(dealt_, false); }

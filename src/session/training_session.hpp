@@ -110,7 +110,8 @@ public:
 
     /// The engine's plan is in force.
     void installed();
-    /// A worker is gone, or begins anew. The mode is to be asked: ModeConsultation::request().
+    /// A worker was lost, or has joined again: its times are forgotten. The caller also requests a
+    /// consultation (ModeConsultation::request()).
     void worker_lost(int worker);
     void worker_joined(int worker);
     /// The run is over.

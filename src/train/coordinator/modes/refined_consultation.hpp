@@ -15,8 +15,8 @@ public:
 
     /// The refined model learns from the record.
     void timed(const IterationRecord& record);
-    /// A worker was lost or begins anew: its records are forgotten, and the mode is asked at the
-    /// next consult().
+    /// A worker was lost or has joined again: the refiner forgets the worker's records, and the
+    /// next consult() asks the mode.
     void worker_changed(int worker);
     [[nodiscard]] RefinerUse use() const { return refiner_ ? refiner_->use() : RefinerUse(); }
 

@@ -21,7 +21,7 @@ namespace cohort {
 ///    grants of older epochs and says how far it is.
 /// 2. A round that some have completed is committed: the others get everything from one of them.
 ///    Only then it is booked, so that a round counts which a living member has.
-/// 3. Rounds that nobody has completed are aborted: their leases return, the gradients of riders
+/// 3. Rounds that no member has completed are aborted: their leases return, the gradients of riders
 ///    stay with their parents.
 /// 4. Riders of the lost member get another parent; what they had begun is void.
 /// 5. The ring goes on with the members left, until the next plan.
