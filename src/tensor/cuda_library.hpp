@@ -34,8 +34,9 @@ private:
 
 /// Declares a member of a table that is the library's function `name`, with the header's own
 /// signature. @param library  dnn_library or blas_library; asked when the table is made
-#define COHORT_LIBRARY_FUNCTION(library, member, name) \
-    decltype(&::name) member = reinterpret_cast<decltype(&::name)>(library().symbol(#name))
+#define COHORT_LIBRARY_FUNCTION(library, member, name)                          \
+    decltype(&::name) member /* NOLINT(bugprone-macro-parentheses): a name */ = \
+        reinterpret_cast<decltype(&::name)>(library().symbol(#name))
 
 /// A library's descriptor and the function that destroys it.
 template <class T, class Status>

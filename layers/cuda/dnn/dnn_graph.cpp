@@ -18,6 +18,8 @@ cudnnBackendDescriptor_t new_descriptor(cudnnBackendDescriptorType_t type) {
 DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type)
     : descriptor_(new_descriptor(type), dnn().destroy_descriptor) {
 }
+// These change what cuDNN keeps behind the pointer, so they are not const.
+// NOLINTBEGIN(readability-make-member-function-const)
 void DnnDescriptor::set(Name name, cudnnBackendAttributeType_t type, std::int64_t count,
                         const void* values) {
     dnn_check(dnn().set_attribute(get(), name, type, count, values), "cudnnBackendSetAttribute");
@@ -28,6 +30,7 @@ void DnnDescriptor::finalize(const char* what) {
 bool DnnDescriptor::try_finalize() noexcept {
     return dnn().finalize(get()) == CUDNN_STATUS_SUCCESS;
 }
+// NOLINTEND(readability-make-member-function-const)
 std::int64_t DnnDescriptor::number(Name name) const {
     std::int64_t value = 0;
     std::int64_t count = 0;

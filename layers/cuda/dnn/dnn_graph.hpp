@@ -30,7 +30,7 @@ public:
     void set(Name name, bool value) { set(name, CUDNN_TYPE_BOOLEAN, 1, &value); }
     void set(Name name, cudnnDataType_t value) { set(name, CUDNN_TYPE_DATA_TYPE, 1, &value); }
     void set(Name name, const DnnDescriptor& value) {
-        const cudnnBackendDescriptor_t descriptor = value.get();
+        cudnnBackendDescriptor_t descriptor = value.get();
         set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, static_cast<const void*>(&descriptor));
     }
     void set(Name name, cudnnHandle_t value) {
