@@ -104,16 +104,16 @@ public:
     /// Who was too late twice in a row gets a lease that it can finish in time, in place of those
     /// that it holds.
     void shorten();
-    /// Takes a worker's leases back. @param begun  also the lease that the worker computes on
+    /// A worker's leases return. @param begun  true: the lease that the worker computes on, too
     void take_back(int worker, ReturnReason reason, bool begun);
-    /// Closes the fence and takes back the leases that no worker has begun.
+    /// Closes the fence. Leases on which no worker has begun to compute return.
     void begin_fence();
     /// Another plan takes over at the engine: work under it is dealt.
     void install(PlanChange next);
     /// A worker is gone, or is back and has no lease.
     void set_live(int worker, bool live);
     /// No worker of a group has parameters to compute on. Workers of a group wait for each other:
-    /// once one has begun a round, all finish it.
+    /// when a worker has begun a round, all workers of its group finish the round.
     [[nodiscard]] bool quiet() const;
     /// Orders were given since the last call.
     [[nodiscard]] bool take_dealt() noexcept { return std::exchange(dealt_, false); }
