@@ -42,10 +42,13 @@ public:
             return;
         }
         told_ = clock_.now();
-        const std::string line = fmt::format(
-            "{}/{} jobs over{}  {} running  {} waiting  {:.0f} s virtual  {} events", now.over,
-            now.jobs, now.failed > 0 ? fmt::format(" ({} failed)", now.failed) : "", now.running,
-            now.arrived - now.over - now.running, now.virtual_s, format_count(now.events));
+        const std::string line =
+            fmt::format("{}/{} jobs over{}  {} running  {} waiting  {:.0f} s virtual  {} events",
+                        now.over, now.jobs,
+                        now.failed > 0 ? fmt::format(" ({} failed)", now.failed) : "", now.running,
+                        now.arrived - now.over - now.running, now.virtual_s,
+                        format_count(now.events)) +
+            (now.alone > 0 ? fmt::format("  {} run alone", now.alone) : "");
         if (terminal_) {
             draw_live_line(line);
         } else {
@@ -64,11 +67,10 @@ std::string job_row(const FleetJobResult& job) {
     const auto seconds = [](const std::optional<double>& value) {
         return value ? fmt::format("{:.1f}", *value) : std::string("-");
     };
-    const bool over = job.state == FleetJobState::kTarget || job.state == FleetJobState::kBudget;
     return fmt::format(
         "{:<16} {:<10} {:>7} {:>10.1f} {:>10} {:>10} {:>11} {:>9} {:<8}", job.name, job.workload,
         job.workers, job.arrival_s, seconds(job.start_s), seconds(job.end_s),
-        over ? (job.missed() ? ">" : "") + fmt::format("{:.1f}", job.tta_s()) : "-",
+        job.ended() ? (job.missed() ? ">" : "") + fmt::format("{:.1f}", job.tta_s()) : "-",
         job.slowdown() ? fmt::format("{:.2f}", *job.slowdown()) : "-", word_of(job.state));
 }
 
@@ -126,6 +128,9 @@ public:
             ->type_name("TABLE.KEY=VALUE");
         value(app, "--label", label_, "Name of this result in comparisons; empty: the file's")
             ->type_name("TEXT");
+        value(app, "--alone", alone_,
+              "Run each job alone, too, time only, to tell how much slower it is among the others")
+            ->check(CLI::IsMember({"on", "off"}));
         value(app, "--threads", threads_,
               "Threads that compute the gradients of all jobs; 0: all cores; changes no result",
               Limits<int>{.least = 0, .most = kMaxThreads});
@@ -136,6 +141,7 @@ public:
         check_one_process(context.env, "cohort fleet");
         FleetPlan plan = read_fleet(file_, set_);
         plan.threads = threads_ > 0 ? threads_ : context.env.cores;
+        plan.alone = alone_ == "on";
         plan.label = label_.empty() ? plan.label : label_;
         if (!out_.empty()) {
             check_fleet_folder(out_, overwrite_);
@@ -196,6 +202,7 @@ private:
     bool overwrite_ = false;
     std::vector<std::string> set_;
     std::string label_;
+    std::string alone_ = "on";
     int threads_ = 0;
 };
 

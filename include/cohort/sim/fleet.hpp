@@ -70,6 +70,7 @@ struct FleetPlan {
     std::uint64_t seed = 1;      ///< of the drawn jobs
     std::string label;           ///< of the result, for comparisons
     int threads = 0;             ///< that compute gradients of all jobs; 0: all cores
+    bool alone = true;           ///< measures the pace of each job without the others, too
     std::vector<FleetJob> jobs;  ///< in order of arrival, ties as in the file
     /// All keys of [cluster], [fleet], [defaults] and [arrivals] in force: "fleet.label" and so on.
     std::vector<std::pair<std::string, std::string>> settings;
@@ -123,6 +124,10 @@ struct FleetJobResult {
     std::optional<double> alone_samples_s;
     std::uint64_t digest = 0;
 
+    /// Reached its target or used up its samples.
+    [[nodiscard]] bool ended() const noexcept {
+        return state == FleetJobState::kTarget || state == FleetJobState::kBudget;
+    }
     [[nodiscard]] bool missed() const noexcept { return target_accuracy > 0 && !target_s; }
     /// Of a job that ended. Seconds since its arrival.
     [[nodiscard]] double completion_s() const { return end_s.value_or(0) - arrival_s; }
@@ -197,6 +202,7 @@ struct FleetProgress {
     std::size_t running = 0;
     std::size_t over = 0;
     std::size_t failed = 0;                 ///< of those that are over
+    std::size_t alone = 0;                  ///< jobs whose pace alone is known, which comes last
     const FleetJobResult* ended = nullptr;  ///< news: a job that is over
 };
 
@@ -206,6 +212,21 @@ struct FleetProgress {
 /// Errors: UsageError and FileError, before anything runs; a job that fails later ends alone.
 [[nodiscard]] FleetResult run_fleet(const FleetPlan& plan,
                                     const std::function<bool(const FleetProgress&)>& progress);
+
+/// What fleets of one label do to the same jobs, relative to the first label.
+struct FleetComparison {
+    std::string label;
+    std::size_t pairs = 0;   ///< jobs that ended (summarise) in both
+    std::size_t seeds = 0;   ///< of the draws
+    std::size_t missed = 0;  ///< of the pairs' jobs of this label: TTA is a lower bound
+    /// Mean over the mean of the first label: 0.5 is half the time. Clusters of the interval are
+    /// seeds; with one seed its jobs, as if they did not depend on each other.
+    Interval tta;
+    Interval completion;
+};
+/// Pairs jobs of the same seed and name. In the order in which labels come first; the first one's
+/// ratios are 1. Pure. Errors: UsageError for two results of one label and seed.
+[[nodiscard]] std::vector<FleetComparison> compare_fleets(const std::vector<FleetResult>& results);
 
 /// Name of the result's file in a folder.
 inline constexpr const char* kFleetFile = "fleet.json";

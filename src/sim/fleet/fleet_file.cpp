@@ -68,6 +68,22 @@ void each_arrivals_key(FleetArrivals& arrivals, const Visit& visit) {
     visit({"--seed", ""}, arrivals.seed, kSeedLimits);
 }
 
+constexpr std::string_view kCount = "a whole number, 0 or more";
+
+std::optional<int> count_of(const toml::node& node) {
+    const std::optional<int> value = node.is_integer() ? node.value<int>() : std::nullopt;
+    return value && *value >= 0 ? value : std::nullopt;
+}
+
+std::optional<double> weight_of(const toml::node& node) {
+    const std::optional<double> value = node.is_number() ? node.value<double>() : std::nullopt;
+    return value && *value >= 0 && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::optional<std::string> name_of(const toml::node& node) {
+    return node.value<std::string>();
+}
+
 std::string list_text(const toml::node& node) {
     const toml::array* list = node.as_array();
     if (list == nullptr) {
@@ -294,13 +310,13 @@ private:
             const std::string key(name.str());
             const std::string shown = "arrivals." + key;
             if (key == "workers") {
-                arrivals.workers = numbers<int>(node, shown);
+                arrivals.workers = entries(node, shown, kCount, count_of);
             } else if (key == "servers") {
-                arrivals.servers = counts(node, shown);
+                arrivals.servers = entries(node, shown, kCount, count_of);
             } else if (key == "weights") {
-                arrivals.weights = weights(node, shown);
+                arrivals.weights = entries(node, shown, "a number, 0 or more", weight_of);
             } else if (key == "workloads") {
-                arrivals.workloads = strings(node, shown);
+                arrivals.workloads = entries(node, shown, "a name", name_of);
             } else if (!set_key(each, key, node, shown)) {
                 std::vector<std::string> known = names_of(each);
                 known.insert(known.end(), {"workers", "servers", "weights", "workloads"});
@@ -311,6 +327,10 @@ private:
             if (!from.contains(key)) {
                 refuse(from, "arrivals", "a key is missing", key);
             }
+        }
+        if (!arrivals.weights.empty() && std::ranges::max(arrivals.weights) == 0) {
+            refuse(*from.get("weights"), "arrivals.weights", "no size has a weight",
+                   "at least one above 0");
         }
         check_length(from, "weights", arrivals.weights.size(), arrivals.workers.size());
         check_length(from, "servers", arrivals.servers.size(), arrivals.workers.size());
@@ -326,55 +346,26 @@ private:
         }
     }
 
-    [[nodiscard]] std::vector<double> weights(const toml::node& node,
-                                              const std::string& key) const {
-        std::vector<double> found;
-        double sum = 0;
-        for (const toml::node& entry : list(node, key)) {
-            const std::optional<double> value =
-                entry.is_number() ? entry.value<double>() : std::nullopt;
-            if (!value || !(*value >= 0) || std::isinf(*value)) {
-                refuse(entry, key, "not a weight", "0 or more", text_of(entry).value_or(""));
-            }
-            found.push_back(*value);
-            sum += *value;
+    /// The entries of a list, each as `value_of` has it from a node; none: it cannot be used.
+    template <class T>
+    [[nodiscard]] std::vector<T> entries(const toml::node& node, const std::string& key,
+                                         std::string_view expected,
+                                         std::optional<T> (*value_of)(const toml::node&)) const {
+        std::vector<T> found;
+        const toml::array* list = node.as_array();
+        if (list == nullptr || list->empty()) {
+            refuse(node, key, "not a list", fmt::format("[{}, ...]", expected),
+                   text_of(node).value_or("another kind of value"));
         }
-        if (!(sum > 0)) {
-            refuse(node, key, "no size has a weight", "at least one above 0");
-        }
-        return found;
-    }
-
-    [[nodiscard]] std::vector<int> counts(const toml::node& node, const std::string& key) const {
-        std::vector<int> found;
-        for (const toml::node& entry : list(node, key)) {
-            const std::optional<int> value = entry.is_integer() ? entry.value<int>() : std::nullopt;
-            if (!value || *value < 0) {
-                refuse(entry, key, "not a count", "0 or more", text_of(entry).value_or(""));
+        for (const toml::node& entry : *list) {
+            const std::optional<T> value = value_of(entry);
+            if (!value) {
+                refuse(entry, key, "the value cannot be used", expected,
+                       text_of(entry).value_or("another kind of value"));
             }
             found.push_back(*value);
         }
         return found;
-    }
-
-    [[nodiscard]] std::vector<std::string> strings(const toml::node& node,
-                                                   const std::string& key) const {
-        std::vector<std::string> found;
-        for (const toml::node& entry : list(node, key)) {
-            found.push_back(string(entry, key));
-        }
-        if (found.empty()) {
-            refuse(node, key, "an empty list", "at least one text", "[]");
-        }
-        return found;
-    }
-
-    [[nodiscard]] const toml::array& list(const toml::node& node, const std::string& key) const {
-        const toml::array* found = node.as_array();
-        if (found == nullptr) {
-            refuse(node, key, "not a list", "[..., ...]", text_of(node).value_or("a table"));
-        }
-        return *found;
     }
 
     /// Checks the job alone, and that the cluster has room for it.

@@ -153,15 +153,14 @@ FleetJson summary_json(const FleetSummary& summary) {
 
 /// What follows from a job's numbers, for readers of the file.
 void add_derived(FleetJson& to, const FleetJobResult& job) {
-    const bool over = job.state == FleetJobState::kTarget || job.state == FleetJobState::kBudget;
     const JsonWriter write(to);
-    const auto known = [over](double seconds) {
-        return over ? std::optional<double>(seconds) : std::nullopt;
+    const auto known = [&job](double seconds) {
+        return job.ended() ? std::optional<double>(seconds) : std::nullopt;
     };
     write("completion_s", known(job.completion_s()));
     write("tta_s", known(job.tta_s()));
     write("tta_from_start_s", known(job.tta_s() - (job.start_s.value_or(0) - job.arrival_s)));
-    write("missed", over && job.missed());
+    write("missed", job.ended() && job.missed());
     write("slowdown", job.slowdown());
 }
 

@@ -298,7 +298,12 @@ FleetResult FleetRun::result() {
 FleetResult run_fleet(const FleetPlan& plan,
                       const std::function<bool(const FleetProgress&)>& progress) {
     FleetParts parts(plan);
-    return FleetRun(plan, parts, [&](std::size_t job) { return parts.learner(job); }).run(progress);
+    FleetResult result =
+        FleetRun(plan, parts, [&](std::size_t job) { return parts.learner(job); }).run(progress);
+    if (plan.alone) {
+        add_paces_alone(result, plan, parts, progress);
+    }
+    return result;
 }
 
 }  // namespace cohort

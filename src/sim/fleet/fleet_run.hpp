@@ -39,6 +39,12 @@ private:
     std::unique_ptr<LearnerResources> resources_;  ///< made for the first job that trains
 };
 
+/// Adds the pace of each job that ended without the others: the same plan, nodes and samples on the
+/// same cluster, time only. What training adds to a job's times are a chooser's gradient statistics
+/// alone, and nothing of it waits for other jobs.
+void add_paces_alone(FleetResult& result, const FleetPlan& plan, const FleetParts& parts,
+                     const std::function<bool(const FleetProgress&)>& progress);
+
 /// Many jobs on one cluster. Each job is a client of the queue (EventQueue::client), so an error
 /// that leaves an event is its job's: that job's work is given up, the others go on.
 ///  1. A job arrives, waits in the queue of the fleet and starts when there are devices.

@@ -66,7 +66,7 @@ FleetSummary summarise(const FleetResult& result) {
             wait_s += job.wait_s;
         }
         summary.failed += job.state == FleetJobState::kFailed ? 1 : 0;
-        if (job.state != FleetJobState::kTarget && job.state != FleetJobState::kBudget) {
+        if (!job.ended()) {
             continue;
         }
         ++summary.ended;

@@ -172,7 +172,7 @@ TEST(FleetFile, RefusesWrongArrivals) {
     EXPECT_THAT(refusal(with(kDrawn, "[0, 1]", "[0, 0]")), HasSubstr("no size has a weight"));
     EXPECT_THAT(refusal(with(kDrawn, "[2, 4]", "[2, 400]")),
                 HasSubstr("[arrivals], job 'drawn-001'] the job can never start"));
-    EXPECT_THAT(refusal(with(kDrawn, "[\"vgg16\"]", "[]")), HasSubstr("an empty list"));
+    EXPECT_THAT(refusal(with(kDrawn, "[\"vgg16\"]", "[]")), HasSubstr("not a list"));
     EXPECT_THAT(refusal(with(kDrawn, "samples = 6400\n", "data = \"x.h5\"\n")),
                 HasSubstr("lengths multiply a number of samples"));
     EXPECT_THAT(refusal(with(kDrawn, "rate = 60", "speed = 60")),

@@ -47,6 +47,8 @@ TEST(FleetRun, TwoJobsOnOneCardRunAtHalfTheirPace) {
     EXPECT_NEAR(*alone.jobs[0].end_s, rounds * 4 / 3, 0.01 * rounds);
     EXPECT_NEAR(*both.jobs[0].end_s, 2 * rounds * 4 / 3, 0.02 * rounds);
     EXPECT_NEAR(*both.jobs[1].end_s, 2 * rounds * 4 / 3, 0.02 * rounds);
+    EXPECT_NEAR(*both.jobs[0].slowdown(), 2, 0.02);
+    EXPECT_DOUBLE_EQ(*alone.jobs[0].slowdown(), 1);
     const FleetUsePoint& use = both.use.front();
     EXPECT_NEAR(use.tx[1], 1, 0.01);
     EXPECT_NEAR(use.tx[0], 0.5, 0.01);
