@@ -172,11 +172,10 @@ double FleetRun::left_s(int index) const {
     const auto job = static_cast<std::size_t>(index);
     const auto found = active_.find(job);
     const VirtualJob* const running = found == active_.end() ? nullptr : found->second.job.get();
-    const auto done =
-        static_cast<double>(running == nullptr ? 0 : running->session.counts().samples_applied);
-    if (done == 0) {  // nothing is known of its pace
-        return std::numeric_limits<double>::infinity();
+    if (running == nullptr || running->session.counts().samples_applied == 0) {
+        return std::numeric_limits<double>::infinity();  // nothing is known of its pace
     }
+    const auto done = static_cast<double>(running->session.counts().samples_applied);
     const double left = static_cast<double>(running->spec.budget_samples) - done;
     return left * (queue_.now() - *result_.jobs[job].start_s) / done;
 }
