@@ -185,24 +185,21 @@ double OwnTimes::fixed_share(int worker) const {
 }
 
 /// When the servers' network is crowded, the pulls of all workers are slow. Records exclude the
-/// delay that all workers have in common; the rate of the pull includes it.
-double OwnTimes::transfer_s(const IterationRecord& record) const {
-    const double rate = record.use.rx_bytes_s;
-    return record.push_s + std::max(record.pull_s, rate > 0 ? parameter_bytes_ / rate : 0);
+/// delay that all workers have in common; the rate of the pull includes it. A gradient's push is
+/// hidden behind backward as far as the network allows; its rate tells how long it takes alone. A
+/// delta's push is all visible: how much of a gradient's would be hidden is known from earlier.
+OwnTimes::Transfer OwnTimes::transfer_of(const Row& row, const IterationRecord& record) const {
+    const auto seconds = [this](double rate) { return rate > 0 ? parameter_bytes_ / rate : 0; };
+    const double pull_s = std::max(record.pull_s, seconds(record.use.rx_bytes_s));
+    const double push_s = std::max(record.push_s, seconds(record.use.tx_bytes_s));
+    const double seen_s = record.steps == 1 ? record.push_s : std::max(0.0, push_s - row.hidden_s);
+    return {.visible_s = seen_s + pull_s, .whole_s = push_s + pull_s};
 }
 
-/// A gradient's push is hidden behind backward as far as the network allows; its rate tells how long
-/// it takes alone.
-double OwnTimes::whole_transfer_s(const IterationRecord& record) const {
-    const double rate = record.use.tx_bytes_s;
-    const double push_s = std::max(record.push_s, rate > 0 ? parameter_bytes_ / rate : 0);
-    return transfer_s(record) - record.push_s + push_s;
-}
-
-double OwnTimes::full_batch_s(int worker, const IterationRecord& record) const {
+/// Of a full batch, without transfers.
+double OwnTimes::work_s(int worker, const IterationRecord& record) const {
     const Step step = step_of(record);
-    return step.work_s / work_factor(fixed_share(worker), step.samples / batch_) +
-           transfer_s(record);
+    return step.work_s / work_factor(fixed_share(worker), step.samples / batch_);
 }
 
 /// The first iteration of a worker is cold: it counts only while there is no other record.
@@ -215,13 +212,17 @@ void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const
     const std::size_t count = std::min(history.size(worker), kMemory);
     for (std::size_t age = count; age-- > 0;) {
         const IterationRecord& record = history.record(worker, age);
-        const double own_s = full_batch_s(worker, record);
+        const Transfer transfer = transfer_of(row, record);
+        const double own_s = work_s(worker, record) + transfer.visible_s;
         if ((record.iteration == 1 && count > 1) || !(own_s > 0)) {
             continue;
         }
         const double weight = row.logs.empty() ? 1 : kNewest;
-        row.transfer_s += weight * (transfer_s(record) - row.transfer_s);
-        row.whole_transfer_s += weight * (whole_transfer_s(record) - row.whole_transfer_s);
+        row.transfer_s += weight * (transfer.visible_s - row.transfer_s);
+        row.whole_transfer_s += weight * (transfer.whole_s - row.whole_transfer_s);
+        if (record.steps == 1) {
+            row.hidden_s = std::max(row.hidden_s, transfer.whole_s - transfer.visible_s);
+        }
         row.steps = record.steps;
         row.logs.push_back(static_cast<float>(std::log(own_s)));
         row.when_s.push_back(record.arrived_s);

@@ -104,8 +104,10 @@ private:
         std::vector<float> logs;     ///< own times of full batches, the oldest first
         std::vector<float> local;    ///< distances of `logs` from the mean around them
         std::vector<double> when_s;  ///< arrival
-        double transfer_s = 0;       ///< recent mean of the part that is not hidden
+        double transfer_s = 0;       ///< recent mean of a gradient's, without the hidden part
         double whole_transfer_s = 0;  ///< recent mean of all of it
+        double hidden_s = 0;  ///< most of a gradient's push that backward has hidden; kept while
+                              ///< only local steps are recorded
         int steps = 1;               ///< of the newest record
         double noise = 0;            ///< deviation of a single time
         std::size_t age = 0;         ///< age of the state, records
@@ -116,11 +118,16 @@ private:
         double begun_s = -1;  ///< begin of that iteration
     };
 
+    /// Of a push and a pull, seconds.
+    struct Transfer {
+        double visible_s = 0;  ///< of a gradient: what backward does not hide
+        double whole_s = 0;
+    };
+
     void take(FixedShare& share, const IterationRecord& record, double noise) const;
     [[nodiscard]] double fixed_share(int worker) const;
-    [[nodiscard]] double transfer_s(const IterationRecord& record) const;
-    [[nodiscard]] double whole_transfer_s(const IterationRecord& record) const;
-    [[nodiscard]] double full_batch_s(int worker, const IterationRecord& record) const;
+    [[nodiscard]] Transfer transfer_of(const Row& row, const IterationRecord& record) const;
+    [[nodiscard]] double work_s(int worker, const IterationRecord& record) const;
     void read(Row& row, int worker, const TelemetryHistory& history) const;
     void measure_noise();
     void find_state(Row& row) const;

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "sched/plan/lease_work.hpp"
-
 namespace cohort {
 namespace {
 
@@ -34,7 +32,6 @@ TrainingSession::TrainingSession(SessionOptions options, ModeController modes, L
 void TrainingSession::iteration_timed(IterationRecord& record, double own_s) {
     record.arrived_s = options_.now().training_s;
     record.lag = engine_.lag_of(record.version);
-    record.steps = steps_per_push(engine_.plan());
     workers_.timed(record.worker, record.samples, own_s);
     if (load_) {
         load_->timed(record);

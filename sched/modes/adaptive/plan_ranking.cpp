@@ -145,6 +145,9 @@ void PaceRecord::restart() {
 
 double PaceRecord::of(PaceKind kind_of_plan) const {
     const Kind& kind = kinds_[static_cast<std::size_t>(kind_of_plan)];
+    if (kind.window < 0 && kind_of_plan == PaceKind::kLocal) {
+        return std::min(all_, 1.0);
+    }
     const double age = (windows_ - kind.window) / kRemembered;
     return all_ + std::exp(-age) * (kind.ratio - all_);
 }

@@ -69,7 +69,8 @@ public:
     void went(PaceKind kind, double seconds, double samples, double predicted_samples_s);
     /// Another plan is in force, or its batches changed: its first samples do not count.
     void restart();
-    /// Measured over predicted.
+    /// Measured over predicted. Of local steps that were never in force at most 1: a prediction that
+    /// is too low because transfers seem long is less so for a plan with fewer transfers.
     [[nodiscard]] double of(PaceKind kind) const;
 
 private:

@@ -175,10 +175,16 @@ Decision AdaptivePolicy::choose(const Telemetry& /*telemetry*/) {
     }
     const double cost =  // iterations
         change_s_ > 0 ? change_s_ / ranking_.iteration_s(live()) : kUnknownCost;
+    // Workers begin local steps without velocity: with momentum m the first steps move by m / (1 - m)
+    // steps less.
+    const double momentum = setting().job.momentum;
+    const bool local = current_.shape.kind() == PaceKind::kLocal;
     std::size_t choice = 0;
     double most = kLeastGain;
     for (std::size_t i = 0; i < others.size(); ++i) {
-        const double gain = ranking_.sure_gain(i) - cost / (kLasts * times_.state_age());
+        const bool starts = !local && others[i].option.shape.kind() == PaceKind::kLocal;
+        const double lost = cost + (starts ? momentum / (1 - momentum) : 0);
+        const double gain = ranking_.sure_gain(i) - lost / (kLasts * times_.state_age());
         if (gain > most) {
             most = gain;
             choice = i;
