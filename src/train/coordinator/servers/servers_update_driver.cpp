@@ -174,11 +174,15 @@ void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
 void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
     const PushReport& ticket = push.ticket;
     const double bytes = push_bytes(parts_);
-    observer_.timed(record_of(ticket,
-                              {.seconds = push.sending_s,
-                               .before_s = push.before_s,
-                               .bytes = ticket.slot < 0 ? bytes : 0},
-                              bytes));
+    IterationRecord record = record_of(ticket,
+                                       {.seconds = push.sending_s,
+                                        .before_s = push.before_s,
+                                        .bytes = ticket.slot < 0 ? bytes : 0},
+                                       bytes);
+    if (const LeaseOrder* const lease = session_.leases().open().find(ticket.lease)) {
+        record.steps = lease->work.steps;
+    }
+    observer_.timed(record);
     if (ticket.halves && ticket.finite) {
         session_.gradients().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
                                     ticket.gradient_norm);
