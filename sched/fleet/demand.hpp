@@ -1,7 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 #include <vector>
+
+#include "cohort/sched/plan.hpp"
 
 namespace cohort {
 
@@ -44,5 +48,33 @@ struct JobDemand {
     double worker_cores = 0;    ///< cores that a worker keeps busy
     double worker_threads = 1;  ///< cores that a worker can use at once
 };
+
+/// What a job's demand follows from, apart from its plan.
+struct JobTraffic {
+    std::vector<int> nodes;      ///< node by worker
+    std::vector<double> shares;  ///< of the parameters, by server
+    double parameter_bytes = 0;  ///< of a push, and of a pull
+    double push_core_s = 0;      ///< core seconds of all servers for a push
+    double update_core_s = 0;    ///< core seconds of all servers for an update
+    double server_threads = 1;   ///< cores that a server can use at once
+    double input_core_s = 0;     ///< core seconds of a worker's iteration
+    double input_threads = 1;    ///< cores that it can use at once
+    double measured_per_predicted =
+        1;  ///< iterations per second so far, relative to the prediction
+};
+
+/// The demand of a plan at the rate that the timing model gives (time_plan), corrected by what was
+/// measured. Workers of a synchronous plan all go at its pace; those of other plans at their own,
+/// scaled so that the samples per second are those of the timing.
+/// @param own_s  seconds of each worker's iteration, as time_plan has them
+[[nodiscard]] JobDemand demand_of(const SyncPlan& plan, std::span<const double> own_s,
+                                  std::span<const std::int64_t> batches,
+                                  std::int64_t reference_batch, const JobTraffic& traffic);
+
+/// Weight of each worker's transfers in a synchronous plan such that workers with slack d = max tau
+/// - tau give way: a transfer of t seconds that may take t + d has the weight t / (t + d).
+/// @param own_s  tau by worker  @param transfer_s  t > 0 by worker
+[[nodiscard]] std::vector<double> slack_weights(std::span<const double> own_s,
+                                                std::span<const double> transfer_s);
 
 }  // namespace cohort

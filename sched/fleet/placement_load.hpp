@@ -14,22 +14,6 @@ class PlacementLoad {
 public:
     static constexpr int kNowhere = -1;  ///< of a server that has no node yet
 
-    /// Servers of jobs without nodes are nowhere.
-    PlacementLoad(std::span<const NodeRoom> nodes, std::span<const PlacedJob> jobs);
-
-    void move(std::size_t job, std::size_t server, int node);
-    [[nodiscard]] int node_of(std::size_t job, std::size_t server) const {
-        return jobs_[job].servers[server];
-    }
-    [[nodiscard]] const std::vector<int>& servers(std::size_t job) const {
-        return jobs_[job].servers;
-    }
-    [[nodiscard]] const std::vector<NodeUse>& nodes() const noexcept { return use_; }
-    [[nodiscard]] PlacementScore score() const;
-    /// Sum of squares of all utilisations.
-    [[nodiscard]] double squares() const;
-
-private:
     /// What one job takes of a node: shares of the node's capacities.
     struct Load {
         double push_in = 0;
@@ -40,6 +24,26 @@ private:
         double serving = 0;  ///< of processors, by servers
         bool any = false;    ///< the job has a worker or had a server here
     };
+
+    /// Servers of jobs without nodes are nowhere.
+    PlacementLoad(std::span<const NodeRoom> nodes, std::span<const PlacedJob> jobs);
+
+    void move(std::size_t job, std::size_t server, int node);
+    [[nodiscard]] int node_of(std::size_t job, std::size_t server) const {
+        return jobs_[job].servers[server];
+    }
+    [[nodiscard]] const std::vector<int>& servers(std::size_t job) const {
+        return jobs_[job].servers;
+    }
+    [[nodiscard]] const Load& load(std::size_t job, std::size_t node) const {
+        return jobs_[job].loads[node];
+    }
+    [[nodiscard]] const std::vector<NodeUse>& nodes() const noexcept { return use_; }
+    [[nodiscard]] PlacementScore score() const;
+    /// Sum of squares of all utilisations.
+    [[nodiscard]] double squares() const;
+
+private:
     struct Job {
         const JobDemand* demand = nullptr;
         std::vector<Load> loads;        ///< by node
