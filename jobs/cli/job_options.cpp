@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -21,6 +22,17 @@ void check_momentum(const CommandContext& context, const LearningOptions& option
              .what = fmt::format("{} has no momentum to set", word_of(options.optimizer)),
              .expected = "--optimizer sgd",
              .got = fmt::format("{}", options.momentum)});
+    }
+}
+
+void check_one_process(const LaunchEnv& env, std::string_view command) {
+    const int tasks = std::max(env.world_size, env.separate_tasks);
+    if (tasks > 1) {
+        fail<UsageError>({.where = command,
+                          .what = "one process computes the whole cluster",
+                          .expected = "no launcher",
+                          .got = fmt::format("{} tasks", tasks),
+                          .hint = "without mpirun or srun"});
     }
 }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -94,6 +95,9 @@ template <class... T>
 void print_line(fmt::format_string<T...> text, T&&... values) {
     std::puts(fmt::format(text, std::forward<T>(values)...).c_str());
 }
+
+/// Errors: UsageError when a launcher has started several tasks. @param command  for the message
+void check_one_process(const LaunchEnv& env, std::string_view command);
 
 /// What a command cannot do without has to be given. Errors: UsageError with the other texts.
 inline void need(bool given, const std::string& where, const std::string& what,

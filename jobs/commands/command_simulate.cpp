@@ -93,7 +93,7 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        check_one_process(context.env);
+        check_one_process(context.env, "cohort simulate");
         check_momentum(context, options_, SimulateOptions().momentum);
         const SimulateOptions job = checked(options_);
         if (!options_.out.empty()) {
@@ -129,17 +129,6 @@ private:
         result.wall_s = (clock.now() - begun).count();
         result.peak_bytes = process_peak_bytes();
         return result;
-    }
-
-    static void check_one_process(const LaunchEnv& env) {
-        const int tasks = std::max(env.world_size, env.separate_tasks);
-        if (tasks > 1) {
-            fail<UsageError>({.where = "cohort simulate",
-                              .what = "one process computes the whole cluster",
-                              .expected = "no launcher",
-                              .got = fmt::format("{} tasks", tasks),
-                              .hint = "without mpirun or srun"});
-        }
     }
 
     static void print_header(const CommandContext& context, const SimulateOptions& job) {

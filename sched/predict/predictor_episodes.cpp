@@ -66,14 +66,15 @@ struct Present {
 /// Sorted lengths of phases.
 using Lengths = std::vector<double>;
 
-double quantile(const Lengths& sorted, double share) {
+double phase_quantile(const Lengths& sorted, double share) {
     return sorted[static_cast<std::size_t>(
         std::lround(share * static_cast<double>(sorted.size() - 1)))];
 }
 
 bool regular(const Lengths& sorted) {
     return sorted.size() >= kEnoughPhases &&
-           quantile(sorted, 0.75) - quantile(sorted, 0.25) < kRegular * quantile(sorted, 0.5);
+           phase_quantile(sorted, 0.75) - phase_quantile(sorted, 0.25) <
+               kRegular * phase_quantile(sorted, 0.5);
 }
 
 /// Remaining time of a phase of a given age: from the median of the phases that lasted longer.
@@ -83,7 +84,7 @@ std::optional<double> left_of(const Lengths& sorted, double age_s) {
         return std::nullopt;
     }
     const Lengths longer(std::ranges::upper_bound(sorted, age_s), sorted.end());
-    return longer.empty() ? 0 : quantile(longer, 0.5) - age_s;
+    return longer.empty() ? 0 : phase_quantile(longer, 0.5) - age_s;
 }
 
 class EpisodesPredictor final : public WorkerPredictor {

@@ -4,8 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <concepts>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -44,6 +47,62 @@ struct CheckValues {
             require(known, info.name, fmt::format("{}", fmt::join(info.words, ", ")),
                     fmt::format("'{}'", value));
         }
+    }
+};
+
+/// Sets the option of a name, without dashes, from a text as the command line writes it.
+struct SetOption {
+    std::string_view name;
+    std::string_view text;
+    bool& known;            ///< becomes true when there is such an option
+    std::string& expected;  ///< what the option accepts, when the text is not that
+
+    template <class T>
+    void operator()(const OptionInfo& info, T& field, const Limits<T>& limits) const {
+        if (!is(info)) {
+            return;
+        }
+        T number{};
+        const char* last = text.data() + text.size();
+        const auto [end, error] = std::from_chars(text.data(), last, number);
+        if (error == std::errc() && end == last && limits.contain(number)) {
+            field = number;
+        } else {
+            expected = limits.expected();
+        }
+    }
+    void operator()(const OptionInfo& info, bool& field) const {
+        if (is(info)) {
+            field = text == "true";
+            expected = field || text == "false" ? "" : "true or false";
+        }
+    }
+    void operator()(const OptionInfo& info, std::string& field) const {
+        if (is(info)) {
+            field = text;
+            const bool fits =
+                info.words.empty() || std::ranges::find(info.words, text) != info.words.end();
+            expected = fits ? "" : fmt::format("{}", fmt::join(info.words, ", "));
+        }
+    }
+    template <class E>
+    requires std::is_enum_v<E>
+    void operator()(const OptionInfo& info, E& field) const {
+        if (is(info)) {
+            const auto found = std::ranges::find(kWords<E>, text);
+            if (found != kWords<E>.end()) {
+                field = static_cast<E>(found - kWords<E>.begin());
+            } else {
+                expected = fmt::format("{}", fmt::join(kWords<E>, ", "));
+            }
+        }
+    }
+
+private:
+    [[nodiscard]] bool is(const OptionInfo& info) const {
+        const bool same = name == info.name + 2;
+        known = known || same;
+        return same;
     }
 };
 

@@ -24,6 +24,18 @@ double upper_median(std::vector<double> values) {
     return *middle;
 }
 
+double quantile(std::vector<double> values, double share) {
+    if (values.empty()) {
+        fail<UsageError>({.where = "quantile", .what = "no values"});
+    }
+    std::ranges::sort(values);
+    const double place = share * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    const double part = place - static_cast<double>(below);
+    return values[below] + part * (values[above] - values[below]);
+}
+
 ClusterBootstrap::ClusterBootstrap(std::size_t clusters) : all_(clusters) {
     std::iota(all_.begin(), all_.end(), 0U);
     Rng rng(1, RngPurpose::kBootstrap);

@@ -15,7 +15,7 @@ function(cohort_add_cli_test name)
   set_tests_properties(cli_${name}_test PROPERTIES RUN_SERIAL ${ARG_SERIAL})
 endfunction()
 
-foreach(name bad_input chooser predictor quickstart simulate space stop train writers)
+foreach(name bad_input chooser fleet predictor quickstart simulate space stop train writers)
   cohort_add_cli_test(${name} PROPERTIES TIMEOUT 240)
 endforeach()
 cohort_add_cli_test(sweep PROPERTIES TIMEOUT 240 PROCESSORS 2)

@@ -38,7 +38,7 @@ EXTERNAL = (
     ("NCCL", re.compile(r"nccl(_net)?\.h$"), ("comm",)),
     ("HDF5", re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h$"), ("data",)),
     ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs",)),
-    ("toml++", re.compile(r"toml\+\+/"), ("formats", "report", "jobs")),
+    ("toml++", re.compile(r"toml\+\+/"), ("formats", "sim", "report", "jobs")),
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
 # Files of the CUDA backend: those below a folder cuda/, the NCCL files of comm, kernels.

@@ -20,6 +20,7 @@ enum class RngPurpose : std::uint32_t {
     kPattern = 9,
     kPredictor = 10,
     kBootstrap = 11,
+    kFleet = 12,
     kTest = 100,
 };
 

@@ -12,6 +12,10 @@ namespace cohort {
 [[nodiscard]] double median(std::vector<double> values);
 /// Middle value; the upper one of the two middle ones for an even count. @param values  not empty
 [[nodiscard]] double upper_median(std::vector<double> values);
+/// The value below which a share of all values lies, between two values by linear interpolation
+/// (R. J. Hyndman, Y. Fan, Sample Quantiles in Statistical Packages, 1996, definition 7).
+/// @param share  0..1: 0.5 gives the median  Errors: UsageError for no values.
+[[nodiscard]] double quantile(std::vector<double> values, double share);
 
 /// A number and an interval that holds it with 95 % confidence.
 struct Interval {

@@ -34,6 +34,7 @@ VirtualCluster::WorkId VirtualCluster::Impl::take(Stage stage, int owner, Action
     Work& taken = work(id);
     taken.stage = stage;
     taken.owner = owner;
+    taken.client = queue.client();
     taken.event = 0;
     taken.activity = 0;
     taken.ends = nullptr;
@@ -83,6 +84,7 @@ void VirtualCluster::Impl::begin_backward(WorkId id) {
     each.stage = Stage::kBackward;
     each.left = each.cost.device_s * each.cost.backward_share;
     const Action begun = std::exchange(each.backward, nullptr);
+    queue.act_for(each.client);
     run_device(id);
     begun();
 }
@@ -100,6 +102,7 @@ void VirtualCluster::Impl::run_device(WorkId id) {
 
 void VirtualCluster::Impl::finish(WorkId id) {
     const Action done = std::move(work(id).done);
+    queue.act_for(work(id).client);
     forget(id);
     if (done) {
         done();
@@ -239,6 +242,14 @@ double VirtualCluster::cancel(WorkId id) {
     impl_->fluid.cancel(work->activity);
     impl_->forget(id);
     return left;
+}
+
+void VirtualCluster::cancel_all(int client) {
+    for (const WorkId id : impl_->works.ids()) {
+        if (impl_->work(id).client == client) {
+            cancel(id);
+        }
+    }
 }
 
 Shares VirtualCluster::shares(PlaceId place) const {

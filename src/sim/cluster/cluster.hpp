@@ -87,6 +87,8 @@ public:
     WorkId serve(int node, double core_s, double threads, Action done);
     /// Gives up; nothing happens when it is over. @return the share that was left, 0..1
     double cancel(WorkId work);
+    /// Gives up all that a client of the queue has under way (EventQueue::client).
+    void cancel_all(int client);
 
     /// What the trace says now, its node's share included.
     [[nodiscard]] Shares shares(PlaceId place) const;

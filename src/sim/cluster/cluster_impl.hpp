@@ -41,7 +41,8 @@ struct VirtualCluster::Impl {
     };
     struct Work {
         Stage stage = Stage::kDelay;
-        int owner = 0;  ///< place of an iteration, node of a server's work
+        int owner = 0;   ///< place of an iteration, node of a server's work
+        int client = 0;  ///< EventQueue::client() that asked for it
         IterationCost cost;
         double delay_s = 0;
         double amount = 0;    ///< bytes or core seconds

@@ -25,6 +25,11 @@ public:
 
     /// Seconds since the start.
     [[nodiscard]] double now() const noexcept { return now_; }
+    /// Which of several users of the queue acts, by a number of their own; 0: nobody in particular.
+    /// An event belongs to whoever acted when it was asked for: that one acts when it happens, and
+    /// afterwards, also when it threw.
+    [[nodiscard]] int client() const noexcept { return client_; }
+    void act_for(int client) noexcept { client_ = client; }
     /// @param seconds not before now(). Errors: std::logic_error for an earlier or non-finite time.
     Id at(double seconds, Action action) {
         if (!(seconds >= now_) || std::isinf(seconds)) {
@@ -38,6 +43,7 @@ public:
         const Id id = entries_.take();
         const std::uint32_t index = entries_.index_of(id);
         entries_[index].action = std::move(action);
+        entries_[index].client = client_;
         heap_.push({seconds, ++asked_}, index, [this](std::uint32_t item) -> std::uint32_t& {
             return entries_[item].position;
         });
@@ -64,6 +70,7 @@ public:
             return false;
         }
         now_ = heap_.top_key().seconds;
+        client_ = entries_[heap_.top()].client;
         const Action action = take(heap_.top());
         ++events_;
         action();
@@ -92,6 +99,7 @@ private:
     struct Entry {
         Action action;
         std::uint32_t position = 0;  ///< in the heap
+        int client = 0;
     };
 
     /// All that is due before the clock moves on.
@@ -118,6 +126,7 @@ private:
     double now_ = 0;
     std::uint64_t events_ = 0;
     std::uint64_t asked_ = 0;
+    int client_ = 0;
     PositionHeap<Key> heap_;
     SlotTable<Entry> entries_;
     std::vector<Action> settling_;

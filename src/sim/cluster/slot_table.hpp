@@ -71,6 +71,16 @@ public:
         return static_cast<std::uint32_t>(id & (kMostSlots - 1));
     }
     [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
+    /// Of all values, by slot.
+    [[nodiscard]] std::vector<Id> ids() const {
+        std::vector<Id> found;
+        for (std::uint32_t index = 0; index < slots_.slots(); ++index) {
+            if (slots_[index].generation % 2 != 0) {
+                found.push_back(id_at(index));
+            }
+        }
+        return found;
+    }
 
 private:
     static constexpr int kIndexBits = 24;

@@ -44,6 +44,9 @@ private:
 class ServersJob::Arrivals {
 public:
     explicit Arrivals(ServersJob& job) : job_(job) {}
+    Arrivals(const Arrivals&) = delete;
+    Arrivals& operator=(const Arrivals&) = delete;
+    ~Arrivals() { clear(); }
 
     /// @param push  of the worker's last release
     void add(const Release& push);

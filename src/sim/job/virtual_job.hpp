@@ -20,7 +20,7 @@ public:
         : queue_(queue), rings_(std::move(rings)) {}
     ConsultationAlarm(const ConsultationAlarm&) = delete;
     ConsultationAlarm& operator=(const ConsultationAlarm&) = delete;
-    ~ConsultationAlarm() = default;
+    ~ConsultationAlarm() { queue_.cancel(event_); }
 
     /// For this time, instead of the one before; without a time it does not ring.
     void set(std::optional<double> at_s);
@@ -135,5 +135,8 @@ private:
                                                            Learner& learner, JobSpec spec);
 [[nodiscard]] std::unique_ptr<VirtualJob> make_ring_job(VirtualCluster& cluster, Learner& learner,
                                                         JobSpec spec);
+/// The one of the two: with servers when the job has some.
+[[nodiscard]] std::unique_ptr<VirtualJob> make_job(VirtualCluster& cluster, Learner& learner,
+                                                   JobSpec spec);
 
 }  // namespace cohort

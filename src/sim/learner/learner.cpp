@@ -10,7 +10,6 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/thread_team.hpp"
-#include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "optim/vector_math.hpp"
@@ -32,13 +31,6 @@ int checked_threads(const LearnerOptions& options) {
     return options.threads;
 }
 
-SampleMemory read_samples(const LearnerOptions& options, const std::string& group,
-                          const AugmentOptions& augment) {
-    Hdf5Thread hdf5;
-    const std::unique_ptr<SampleSource> set = open_dataset(options.data, group, hdf5);
-    return {*set, augment};
-}
-
 /// Adds the calling thread's core seconds to a sum.
 class OwnTimeScope {
 public:
@@ -55,26 +47,31 @@ private:
 
 class TrainingLearner final : public Learner {
 public:
-    explicit TrainingLearner(const LearnerOptions& options)
-        : train_(read_samples(options, "train", parse_augment(options.augment, options.seed))),
-          test_(read_samples(options, "test", {})),
-          graph_(
-              make_model(options.model, Shape(train_.info().sample_shape), train_.info().classes)),
-          readers_{SliceReader(train_.info(), {.seed = options.seed}),
-                   SliceReader(train_.info(), {.seed = options.seed})},
+    TrainingLearner(const LearnerOptions& options, LearnerResources& shared)
+        : train_(
+              shared.samples(options.data, "train", parse_augment(options.augment, options.seed))),
+          test_(shared.samples(options.data, "test", {})),
+          graph_(make_model(options.model, Shape(train_->info().sample_shape),
+                            train_->info().classes)),
+          readers_{SliceReader(train_->info(), {.seed = options.seed}),
+                   SliceReader(train_->info(), {.seed = options.seed})},
           store_(graph_,
                  optimizer_options({.optimizer = options.optimizer,
                                     .momentum = options.momentum,
                                     .nesterov = options.nesterov,
                                     .weight_decay = options.weight_decay}),
                  options.seed, options.average_samples),
-          parts_{.graph = graph_, .samples = train_, .store = store_, .seed = options.seed},
-          pool_(graph_, checked_threads(options)) {
-        if (train_.info().sample_shape != test_.info().sample_shape) {
+          parts_{.graph = graph_, .samples = *train_, .store = store_, .seed = options.seed},
+          pool_(shared.threads(),
+                shared.engines(fmt::format("{} {} {}", options.model,
+                                           to_string(Shape(train_->info().sample_shape)),
+                                           train_->info().classes),
+                               graph_)) {
+        if (train_->info().sample_shape != test_->info().sample_shape) {
             fail<FileError>({.where = options.data,
                              .what = "the train and test groups hold different samples",
-                             .expected = to_string(Shape(train_.info().sample_shape)),
-                             .got = to_string(Shape(test_.info().sample_shape))});
+                             .expected = to_string(Shape(train_->info().sample_shape)),
+                             .got = to_string(Shape(test_->info().sample_shape))});
         }
     }
 
@@ -187,7 +184,7 @@ private:
 
     [[nodiscard]] Accuracy evaluate(const Released& released, std::int64_t most) {
         const std::int64_t samples =
-            most > 0 ? std::min(most, test_.info().samples) : test_.info().samples;
+            most > 0 ? std::min(most, test_->info().samples) : test_->info().samples;
         std::vector<BatchResult> results(
             static_cast<std::size_t>((samples + kEvaluationBatch - 1) / kEvaluationBatch));
         pool_.run_parts(
@@ -200,7 +197,7 @@ private:
                     ids.push_back(id);
                 }
                 engine->load(released->id(), released->values().get());
-                test_.load(ids, 0, engine->batch);
+                test_->load(ids, 0, engine->batch);
                 results[static_cast<std::size_t>(part)] =
                     engine->replica.evaluate(engine->batch.view());
             },
@@ -256,8 +253,8 @@ private:
         return found->second;
     }
 
-    SampleMemory train_;
-    SampleMemory test_;
+    std::shared_ptr<const SampleMemory> train_;
+    std::shared_ptr<const SampleMemory> test_;
     Graph graph_;
     std::array<SliceReader, 2> readers_;  ///< of even and odd epochs
     ParameterStore store_;
@@ -272,7 +269,12 @@ private:
 }  // namespace
 
 std::unique_ptr<Learner> make_learner(const LearnerOptions& options) {
-    return std::make_unique<TrainingLearner>(options);
+    LearnerResources own(checked_threads(options));
+    return make_learner(options, own);
+}
+
+std::unique_ptr<Learner> make_learner(const LearnerOptions& options, LearnerResources& shared) {
+    return std::make_unique<TrainingLearner>(options, shared);
 }
 
 }  // namespace cohort

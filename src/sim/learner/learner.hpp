@@ -16,6 +16,8 @@
 
 namespace cohort {
 
+class LearnerResources;
+
 /// The numbers of a virtual run: parameters, optimizer, gradients. What is asked for is computed in
 /// the background, on as many cores as it was given, and awaited where it is needed; results do not
 /// depend on the number of cores. The event loop's thread calls it. The base learns nothing: losses
@@ -138,5 +140,9 @@ struct LearnerOptions {
 
 /// Trains the model for real, in this process. Errors: UsageError, FileError.
 [[nodiscard]] std::unique_ptr<Learner> make_learner(const LearnerOptions& options);
+/// The same with threads, samples and engines that other learners use as well; `options.threads`
+/// does not count.
+[[nodiscard]] std::unique_ptr<Learner> make_learner(const LearnerOptions& options,
+                                                    LearnerResources& shared);
 
 }  // namespace cohort

@@ -1,5 +1,7 @@
 #include "sim/learner/learner_pool.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <system_error>
@@ -7,6 +9,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/data/dataset.hpp"
 
 namespace cohort {
 namespace {
@@ -52,13 +55,18 @@ void LearnerEngine::load(std::uint64_t id, const float* values) {
     }
 }
 
-LearnerPool::LearnerPool(const Graph& graph, int threads) {
+std::shared_ptr<LearnerEngines> make_engines(const Graph& graph, int threads) {
+    auto engines = std::make_shared<LearnerEngines>();
     for (int i = 0; i < threads; ++i) {
-        engines_.push_back(std::make_unique<LearnerEngine>(graph));
+        engines->push_back(std::make_unique<LearnerEngine>(graph));
     }
+    return engines;
+}
+
+LearnerThreads::LearnerThreads(int threads) {
     try {
-        for (const auto& engine : engines_) {
-            threads_.emplace_back([this, &engine = *engine] { work(engine); });
+        for (int i = 0; i < threads; ++i) {
+            threads_.emplace_back([this, i] { work(static_cast<std::size_t>(i)); });
         }
     } catch (const std::system_error& error) {
         join();
@@ -69,11 +77,11 @@ LearnerPool::LearnerPool(const Graph& graph, int threads) {
     }
 }
 
-LearnerPool::~LearnerPool() {
+LearnerThreads::~LearnerThreads() {
     join();
 }
 
-void LearnerPool::join() noexcept {
+void LearnerThreads::join() noexcept {
     {
         const std::lock_guard lock(mutex_);
         stop_ = true;
@@ -85,29 +93,65 @@ void LearnerPool::join() noexcept {
     }
 }
 
+void LearnerThreads::work(std::size_t thread) {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        queued_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+        if (stop_) {
+            return;
+        }
+        const Queued next = std::move(queue_.front());
+        queue_.pop_front();
+        next.pool->run(next.task, thread, lock);
+    }
+}
+
+LearnerPool::LearnerPool(const Graph& graph, int threads)
+    : LearnerPool(std::make_shared<LearnerThreads>(threads), make_engines(graph, threads)) {
+}
+
+LearnerPool::LearnerPool(std::shared_ptr<LearnerThreads> threads,
+                         std::shared_ptr<LearnerEngines> engines)
+    : threads_(std::move(threads)), engines_(std::move(engines)) {
+    const std::lock_guard lock(threads_->mutex_);
+    number_ = ++threads_->pools_;
+}
+
+LearnerPool::~LearnerPool() {
+    std::unique_lock lock(threads_->mutex_);
+    ending_ = true;
+    std::erase_if(threads_->queue_, [this](const auto& queued) { return queued.pool == this; });
+    threads_->finished_.wait(lock, [this] { return running_ == 0; });
+}
+
 void LearnerPool::submit(const Task& task, int times, bool first) {
     {
-        const std::lock_guard lock(mutex_);
-        queue_.insert(first ? queue_.begin() : queue_.end(), static_cast<std::size_t>(times), task);
+        const std::lock_guard lock(threads_->mutex_);
+        if (ending_) {
+            return;
+        }
+        auto& queue = threads_->queue_;
+        queue.insert(first ? queue.begin() : queue.end(), static_cast<std::size_t>(times),
+                     {.task = task, .pool = this});
     }
     for (int i = 0; i < times; ++i) {
-        queued_.notify_one();
+        threads_->queued_.notify_one();
     }
 }
 
 void LearnerPool::drop(const Task& task) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(threads_->mutex_);
     erase(*task);
 }
 
 void LearnerPool::wait(const Task& task) {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(threads_->mutex_);
     if (!task->finished_) {
         // What is waited for goes first; its order among its own does not matter.
-        std::stable_partition(queue_.begin(), queue_.end(),
-                              [&task](const Task& one) { return one == task; });
+        std::stable_partition(threads_->queue_.begin(), threads_->queue_.end(),
+                              [&task](const auto& queued) { return queued.task == task; });
     }
-    finished_.wait(lock, [&task] { return task->finished_ && task->running_ == 0; });
+    threads_->finished_.wait(lock, [&task] { return task->finished_ && task->running_ == 0; });
     if (task->error_) {
         std::rethrow_exception(task->error_);
     }
@@ -131,7 +175,7 @@ void LearnerPool::run_parts(int parts, const std::function<void(int, LearnerEngi
         } catch (...) {
             error = std::current_exception();
         }
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard lock(threads_->mutex_);
         if (done || error) {
             task->finished_ = true;
             task->error_ = error;
@@ -142,26 +186,18 @@ void LearnerPool::run_parts(int parts, const std::function<void(int, LearnerEngi
 }
 
 double LearnerPool::core_s() const {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(threads_->mutex_);
     return core_s_;
 }
 
-void LearnerPool::work(LearnerEngine& engine) {
-    std::unique_lock lock(mutex_);
-    while (true) {
-        queued_.wait(lock, [this] { return stop_ || !queue_.empty(); });
-        if (stop_) {
-            return;
-        }
-        const Task task = std::move(queue_.front());
-        queue_.pop_front();
-        run(task, engine, lock);
-    }
-}
-
-void LearnerPool::run(const Task& task, LearnerEngine& engine, std::unique_lock<std::mutex>& lock) {
+void LearnerPool::run(const Task& task, std::size_t thread, std::unique_lock<std::mutex>& lock) {
     ++task->running_;
+    ++running_;
     lock.unlock();
+    LearnerEngine& engine = *(*engines_)[thread];
+    if (std::exchange(engine.pool, number_) != number_) {
+        engine.loaded = 0;
+    }
     const ThreadCpuClock clock;
     const Clock::Seconds begin = clock.now();
     bool done = false;
@@ -176,6 +212,7 @@ void LearnerPool::run(const Task& task, LearnerEngine& engine, std::unique_lock<
     lock.lock();
     core_s_ += took;
     --task->running_;
+    --running_;
     if (error && !task->error_) {
         task->error_ = error;
     }
@@ -183,9 +220,32 @@ void LearnerPool::run(const Task& task, LearnerEngine& engine, std::unique_lock<
         task->finished_ = true;
         erase(*task);
     }
-    if (task->finished_ && task->running_ == 0) {
-        finished_.notify_all();
+    if ((ending_ && running_ == 0) || (task->finished_ && task->running_ == 0)) {
+        threads_->finished_.notify_all();
     }
+}
+
+std::shared_ptr<const SampleMemory> LearnerResources::samples(const std::string& data,
+                                                              const std::string& group,
+                                                              const AugmentOptions& augment) {
+    const bool drawn = augment.pad > 0 || augment.flip;
+    auto& samples = samples_[fmt::format("{} {} {} {}\n{}", group, augment.pad, augment.flip,
+                                         drawn ? augment.seed : 0, data)];
+    if (samples == nullptr) {
+        Hdf5Thread hdf5;
+        const std::unique_ptr<SampleSource> set = open_dataset(data, group, hdf5);
+        samples = std::make_shared<const SampleMemory>(*set, augment);
+    }
+    return samples;
+}
+
+std::shared_ptr<LearnerEngines> LearnerResources::engines(const std::string& name,
+                                                          const Graph& graph) {
+    auto& engines = engines_[name];
+    if (engines == nullptr) {
+        engines = make_engines(graph, threads_->size());
+    }
+    return engines;
 }
 
 BatchView SampleBatch::part(std::int64_t begin, std::int64_t end) const noexcept {

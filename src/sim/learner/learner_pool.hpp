@@ -5,9 +5,11 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -54,14 +56,20 @@ struct LearnerEngine {
     explicit LearnerEngine(const Graph& graph);
 
     /// Parameters and state into the replica, unless they are there: `values` is [parameters,
-    /// state] and `id` tells its contents apart from all others; 0: not known.
+    /// state] and `id` tells its contents apart from all others of the pool; 0: not known.
     void load(std::uint64_t id, const float* values);
 
     std::unique_ptr<Device> device;
     Replica replica;
     std::uint64_t loaded = 0;  ///< id of the parameters in the replica; 0: none that is known
+    std::uint64_t pool = 0;    ///< that `loaded` is an id of
     SampleBatch batch;
 };
+
+/// Engines for one network, one per thread.
+using LearnerEngines = std::vector<std::unique_ptr<LearnerEngine>>;
+/// Errors: DeviceError when memory is short.
+[[nodiscard]] std::shared_ptr<LearnerEngines> make_engines(const Graph& graph, int threads);
 
 /// Something to compute. It may be queued several times at once, to be worked on by several
 /// threads.
@@ -82,20 +90,54 @@ private:
     std::exception_ptr error_;
 };
 
-/// Threads that compute, each on one core with an engine of its own, in the order of submission
-/// except that work that is waited for goes first. Thread safe.
+class LearnerPool;
+
+/// Threads that compute, each on one core, for the pools that share them.
+class LearnerThreads {
+public:
+    /// Errors: DeviceError when the system refuses a thread.
+    explicit LearnerThreads(int threads);
+    LearnerThreads(const LearnerThreads&) = delete;
+    LearnerThreads& operator=(const LearnerThreads&) = delete;
+    ~LearnerThreads();
+
+    [[nodiscard]] int size() const noexcept { return static_cast<int>(threads_.size()); }
+
+private:
+    friend class LearnerPool;
+    struct Queued {
+        std::shared_ptr<LearnerTask> task;
+        LearnerPool* pool = nullptr;
+    };
+
+    void work(std::size_t thread);
+    void join() noexcept;
+
+    std::mutex mutex_;
+    std::condition_variable queued_;
+    std::condition_variable finished_;
+    std::deque<Queued> queue_;
+    bool stop_ = false;
+    std::uint64_t pools_ = 0;  ///< made so far
+    std::vector<std::thread> threads_;
+};
+
+/// The tasks of one user of threads. They are computed in the order of submission, all pools' in
+/// one queue, except that work that is waited for goes first. Thread safe.
 class LearnerPool {
 public:
     using Task = std::shared_ptr<LearnerTask>;
 
-    /// Errors: DeviceError when the system refuses a thread or memory is short.
+    /// With threads and engines of its own. Errors: as LearnerThreads and make_engines.
     LearnerPool(const Graph& graph, int threads);
+    /// @param engines  as many as there are threads
+    LearnerPool(std::shared_ptr<LearnerThreads> threads, std::shared_ptr<LearnerEngines> engines);
     LearnerPool(const LearnerPool&) = delete;
     LearnerPool& operator=(const LearnerPool&) = delete;
     /// What is queued is not computed, what is being computed is waited for.
     ~LearnerPool();
 
-    [[nodiscard]] int threads() const noexcept { return static_cast<int>(threads_.size()); }
+    [[nodiscard]] int threads() const noexcept { return threads_->size(); }
     /// Queues `times` parts of it, behind all others or (`first`) before them.
     void submit(const Task& task, int times = 1, bool first = false);
     /// What of it is queued is not computed.
@@ -110,21 +152,43 @@ public:
     [[nodiscard]] double core_s() const;
 
 private:
-    void work(LearnerEngine& engine);
-    void run(const Task& task, LearnerEngine& engine, std::unique_lock<std::mutex>& lock);
+    friend class LearnerThreads;
+    void run(const Task& task, std::size_t thread, std::unique_lock<std::mutex>& lock);
     void erase(const LearnerTask& task) {
-        std::erase_if(queue_, [&task](const Task& one) { return one.get() == &task; });
+        std::erase_if(threads_->queue_,
+                      [&task](const auto& queued) { return queued.task.get() == &task; });
     }
-    void join() noexcept;
 
-    mutable std::mutex mutex_;
-    std::condition_variable queued_;
-    std::condition_variable finished_;
-    std::deque<Task> queue_;
-    bool stop_ = false;
+    std::shared_ptr<LearnerThreads> threads_;
+    std::shared_ptr<LearnerEngines> engines_;
+    std::uint64_t number_ = 0;  ///< tells the pools of the threads apart
+    // Under the threads' lock.
+    bool ending_ = false;
+    int running_ = 0;  ///< threads that work on its tasks
     double core_s_ = 0;
-    std::vector<std::unique_ptr<LearnerEngine>> engines_;
-    std::vector<std::thread> threads_;
+};
+
+/// What the learners of many jobs share: threads, samples in memory, engines. One thread calls it.
+class LearnerResources {
+public:
+    /// Errors: as LearnerThreads.
+    explicit LearnerResources(int threads) : threads_(std::make_shared<LearnerThreads>(threads)) {}
+
+    [[nodiscard]] const std::shared_ptr<LearnerThreads>& threads() const noexcept {
+        return threads_;
+    }
+    /// The samples of a group of a data set, read on the first call. Errors: as SampleMemory.
+    [[nodiscard]] std::shared_ptr<const SampleMemory> samples(const std::string& data,
+                                                              const std::string& group,
+                                                              const AugmentOptions& augment);
+    /// Engines for a network, made on the first call. @param name  the same for the same network
+    [[nodiscard]] std::shared_ptr<LearnerEngines> engines(const std::string& name,
+                                                          const Graph& graph);
+
+private:
+    std::shared_ptr<LearnerThreads> threads_;
+    std::map<std::string, std::shared_ptr<const SampleMemory>> samples_;
+    std::map<std::string, std::shared_ptr<LearnerEngines>> engines_;
 };
 
 }  // namespace cohort

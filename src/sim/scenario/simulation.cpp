@@ -6,12 +6,9 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "cohort/data/dataset.hpp"
-#include "cohort/model/zoo.hpp"
-#include "cohort/sched/job_limits.hpp"
 #include "core/system/launch_env.hpp"
 #include "formats/predictor_file.hpp"
-#include "formats/weights_file.hpp"
+#include "sim/job/job_setup.hpp"
 #include "sim/job/virtual_job.hpp"
 #include "sim/scenario/ideal_workers.hpp"
 #include "sim/scenario/oracle_predictor.hpp"
@@ -29,93 +26,9 @@ ClusterShape shape_of(const SimulateOptions& options, double iteration_s) {
                              options.server_nodes == ServerNodes::kOwn, iteration_s);
 }
 
-SampleSetInfo samples_of(const SimulateOptions& options) {
-    if (!options.data.empty()) {
-        Hdf5Thread hdf5;
-        SampleSetInfo info = open_dataset(options.data, "train", hdf5)->info();
-        require_batch(options.batch, info.samples, options.data);
-        return info;
-    }
-    SampleSetInfo info;
-    info.samples = options.samples;
-    info.chunk_samples = options.samples;
-    return info;
-}
-
-std::unique_ptr<Learner> learner_of(const SimulateOptions& options) {
-    if (options.no_train) {
-        return std::make_unique<Learner>();
-    }
-    return make_learner({.data = options.data,
-                         .model = options.model,
-                         .optimizer = options.optimizer,
-                         .momentum = options.momentum,
-                         .weight_decay = options.weight_decay,
-                         .average_samples = options.eval_average *
-                                            static_cast<double>(options.batch * options.workers),
-                         .seed = options.seed,
-                         .threads = options.threads});
-}
-
-/// Of the network that learns; 0: none does.
-double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& info) {
-    return options.no_train ? 0
-                            : make_model(options.model, Shape(info.sample_shape), info.classes)
-                                  .training_flops_per_sample();
-}
-
-/// For choosers.
-JobFacts job_facts(const JobSpec& spec, double momentum, double flops_per_sample) {
-    return {.parameters = spec.workload.parameter_bytes / static_cast<double>(sizeof(float)),
-            .parameter_bytes = spec.workload.parameter_bytes,
-            .flops_per_sample = flops_per_sample,
-            .learning_rate = spec.lr,
-            .momentum = momentum};
-}
-
-JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
-    JobSpec spec;
-    spec.choice.modes = options.modes;
-    spec.setting = mode_setting(options);
-    load_chooser_files(spec.setting.chooser);
-    if (!options.predictor_file.empty()) {  // a bad one is told before anything runs
-        (void)load_predictor(options.predictor_file);
-    }
+NodesOfJob nodes_of_job(const SimulateOptions& options) {
     ClusterShape shape = shape_of(options, 0);
-    spec.worker_nodes = std::move(shape.worker_nodes);
-    spec.server_nodes = std::move(shape.server_nodes);
-    spec.workload = profile.workload(options.time_as);
-    spec.train = samples_of(options);
-    spec.optimizer = options.optimizer;
-    spec.budget_samples = options.samples > 0 ? options.samples : spec.train.samples;
-    spec.lr = options.lr;
-    const Schedule schedule = Schedule::parse(options.lr_schedule);
-    spec.schedule = schedule.needs_end() ? schedule.with_end(spec.budget_samples) : schedule;
-    spec.noise_scale = options.noise_scale;
-    spec.measure_gradients = options.measure_gradients;
-    spec.seed = options.seed;
-    spec.node_staging = options.node_staging;
-    if (!options.no_train) {
-        spec.eval_every_samples =
-            options.eval_every_samples > 0 ? options.eval_every_samples : spec.train.samples;
-    }
-    spec.eval_samples = options.eval_samples;
-    spec.eval_average = options.eval_average > 0;
-    spec.target_on_average = options.target_on == TargetOn::kAverage;
-    spec.target_accuracy = options.target_accuracy;
-    spec.lane_spans = SimulationResult::kLaneSpans;
-    spec.setting.job = job_facts(spec, options.momentum, flops_per_sample(options, spec.train));
-    spec.records = options.record_load ? SimulationResult::kRecords : 0;
-    return spec;
-}
-
-std::unique_ptr<VirtualJob> make_job(VirtualCluster& cluster, Learner& learner, JobSpec spec) {
-    return spec.server_nodes.empty() ? make_ring_job(cluster, learner, std::move(spec))
-                                     : make_servers_job(cluster, learner, std::move(spec));
-}
-
-ModeChoice waiting_for_all(const ModeSetting& setting) {
-    return {.modes = {{.mode = parse_mode(default_mode(setting.architecture), setting)}}};
+    return {.workers = std::move(shape.worker_nodes), .servers = std::move(shape.server_nodes)};
 }
 
 /// A job that trains nothing and waits for all its workers.
@@ -200,11 +113,13 @@ public:
     Simulation(const SimulateOptions& options, const ClusterProfile& profile)
         : options_(options),
           profile_(profile),
-          spec_(spec_of(options, profile)),
+          spec_(spec_of(options, profile, samples_of(options), nodes_of_job(options))),
           nodes_(shape_of(options, 0).nodes),
           healthy_s_(healthy_iteration(spec_, profile, nodes_)),
-          learner_(learner_of(options)),
+          learner_(options.no_train ? std::make_unique<Learner>()
+                                    : make_learner(learner_options(options))),
           cluster_(queue_, profile_, nodes_, scenario()) {
+        spec_.lane_spans = SimulationResult::kLaneSpans;
         spec_.predictor = [this] { return predictor(); };
         job_ = make_job(cluster_, *learner_, spec_);
     }

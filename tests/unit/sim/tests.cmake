@@ -1,6 +1,7 @@
 cohort_add_unit_tests(sim LIBS cohort::sim fmt::fmt PROPERTIES TIMEOUT 120 TOPICS
   cluster/cluster cluster/event_queue cluster/fluid cluster/making_room
   formats/predictor_file formats/profile formats/recorded_load formats/result_file
+  fleet/arrivals fleet/fleet_compare fleet/fleet_file fleet/fleet_queue fleet/fleet_record
   job/adaptive job/pace job/ring_job job/ring_modes job/servers_learning job/servers_load
   job/servers_modes job/servers_nodes job/servers_pace job/servers_waiting
   scenario/iteration_delays scenario/options scenario/oracle scenario/patterns scenario/trace)
@@ -8,7 +9,8 @@ target_compile_definitions(sim_result_file_test PRIVATE
   COHORT_TEST_PYTHON="${Python3_EXECUTABLE}" COHORT_TEST_SOURCE="${PROJECT_SOURCE_DIR}")
 # What a virtual run computes, on several threads.
 cohort_add_unit_tests(sim LIBS cohort::sim fmt::fmt PROPERTIES TIMEOUT 120 PROCESSORS 2 TOPICS
-  learner/learner learner/learner_evaluation learner/learner_local learner/learner_pool)
+  learner/learner learner/learner_evaluation learner/learner_local learner/learner_pool
+  fleet/fleet_run)
 cohort_add_unit_test(NAME sim_fluid_random_test
   SOURCES unit/sim/cluster/fluid_random_test.cpp unit/sim/cluster/slow_fluid.cpp
   LIBS cohort::sim TIMEOUT 120)

@@ -100,7 +100,7 @@ TEST(Profile, AnUnknownWorkloadListsTheOnesThereAre) {
     const ClusterProfile profile = load_profile("8gpu-10g");
     EXPECT_THAT([&] { static_cast<void>(profile.workload("resnet18")); },
                 ThrowsMessage<cohort::UsageError>(
-                    HasSubstr("expected alexnet, inception3, lenet, resnet152")));
+                    HasSubstr("expected alexnet, inception3, lenet, mobilenet2, resnet152")));
 }
 
 void expect_equal(const ClusterProfile& a, const ClusterProfile& b) {
@@ -158,6 +158,8 @@ TEST(Profile, TheShippedOnesGiveThePublishedRates) {
     EXPECT_NEAR(rate("inception3", 64), 142, 0.1);
     EXPECT_NEAR(rate("vgg16", 64), 154, 0.1);
     EXPECT_NEAR(rate("alexnet", 512), 2987, 1);
+    EXPECT_EQ(profile.workloads.size(), 10U);
+    EXPECT_GT(rate("mobilenet2", 64), rate("resnet50", 64)) << "a thirteenth of its operations";
 }
 
 TEST(Profile, TheShippedClustersDifferInTheirNetworkOnly) {

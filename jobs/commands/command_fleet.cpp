@@ -1,0 +1,215 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/core/require.hpp"
+#include "cohort/core/thread_team.hpp"
+#include "cohort/sim/fleet.hpp"
+#include "core/log.hpp"
+#include "core/system/process_usage.hpp"
+#include "core/units.hpp"
+#include "jobs/cli/job_options.hpp"
+#include "jobs/cli/stop_signal.hpp"
+#include "jobs/commands/commands.hpp"
+#include "jobs/commands/facts.hpp"
+
+namespace cohort {
+namespace {
+
+/// Seconds of the real clock between progress lines; on a terminal they are drawn over.
+constexpr double kFleetPeriodSeconds = 10;
+constexpr double kFleetTerminalSeconds = 0.2;
+/// The exit code says how many jobs failed.
+constexpr int kFailedBase = 100;
+constexpr int kFailedMost = 20;
+
+/// Tells how a fleet goes.
+class FleetLines {
+public:
+    explicit FleetLines(bool terminal) : terminal_(terminal) {}
+
+    void operator()(const FleetProgress& now) {
+        if (now.ended != nullptr && now.ended->state == FleetJobState::kFailed) {
+            log_warn("job '{}' failed after {} samples: {}", now.ended->name, now.ended->samples,
+                     now.ended->error);
+        }
+        if ((clock_.now() - told_).count() <
+            (terminal_ ? kFleetTerminalSeconds : kFleetPeriodSeconds)) {
+            return;
+        }
+        told_ = clock_.now();
+        const std::string line =
+            fmt::format("{}/{} jobs over{}  {} running  {} waiting  {:.0f} s virtual  {} events",
+                        now.over, now.jobs,
+                        now.failed > 0 ? fmt::format(" ({} failed)", now.failed) : "", now.running,
+                        now.arrived - now.over - now.running, now.virtual_s,
+                        format_count(now.events)) +
+            (now.alone > 0 ? fmt::format("  {} run alone", now.alone) : "");
+        if (terminal_) {
+            draw_live_line(line);
+        } else {
+            log_info("{}", line);
+        }
+    }
+
+private:
+    SteadyClock clock_;
+    bool terminal_;
+    LiveLineGuard guard_;
+    Clock::Seconds told_ = clock_.now();
+};
+
+std::string job_row(const FleetJobResult& job) {
+    const auto seconds = [](const std::optional<double>& value) {
+        return value ? fmt::format("{:.1f}", *value) : std::string("-");
+    };
+    return fmt::format(
+        "{:<16} {:<10} {:>7} {:>10.1f} {:>10} {:>10} {:>11} {:>9} {:<8}", job.name, job.workload,
+        job.workers, job.arrival_s, seconds(job.start_s), seconds(job.end_s),
+        job.ended() ? (job.missed() ? ">" : "") + fmt::format("{:.1f}", job.tta_s()) : "-",
+        job.slowdown() ? fmt::format("{:.2f}", *job.slowdown()) : "-", word_of(job.state));
+}
+
+void print_jobs(const std::vector<FleetJobResult>& jobs) {
+    constexpr std::size_t kMostRows = 40;
+    print_line("{:<16} {:<10} {:>7} {:>10} {:>10} {:>10} {:>11} {:>9} {:<8}", "job", "workload",
+               "workers", "arrival s", "start s", "end s", "TTA s", "slowdown", "state");
+    for (std::size_t i = 0; i < std::min(jobs.size(), kMostRows); ++i) {
+        print_line("{}", job_row(jobs[i]));
+    }
+    if (jobs.size() > kMostRows) {
+        print_line("... and {} more: {}", jobs.size() - kMostRows, kFleetFile);
+    }
+}
+
+void print_distribution(const char* name, const Distribution& values) {
+    if (values.count > 0) {
+        print_line("{:<28} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}", name, values.mean,
+                   values.median, values.p95, values.p99);
+    }
+}
+
+void print_summary(const FleetResult& result) {
+    const FleetSummary all = summarise(result);
+    print_line("");
+    print_line("{:<28} {:>10} {:>10} {:>10} {:>10}", "", "mean", "median", "p95", "p99");
+    print_distribution("TTA from arrival, s", all.tta);
+    print_distribution("TTA from start, s", all.tta_from_start);
+    print_distribution("completion time, s", all.completion);
+    print_distribution("slowdown against alone", all.slowdown);
+    if (all.missed > 0) {
+        print_line(
+            "{} job(s) missed their target (>): their TTA is their completion time, a lower "
+            "bound",
+            all.missed);
+    }
+    print_line(
+        "devices {:.1f} % held, processors {:.1f} %, network cards {:.1f} % busy; {:.1f} % "
+        "of the workers' time lost to waiting for others",
+        100 * all.devices, 100 * all.cores, 100 * all.network, 100 * all.waiting);
+}
+
+class FleetCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        app.add_option("fleet", file_,
+                       "Cluster and jobs, listed or drawn (TOML, docs/fleet.md); required")
+            ->type_name("FILE");
+        app.add_option("--out", out_, "Folder for fleet.json; empty: none is written")
+            ->type_name("DIR");
+        app.add_flag("--overwrite", overwrite_, "Replace the result that --out holds");
+        app.add_option("--set", set_,
+                       "A key of [cluster], [fleet], [defaults] or [arrivals] in place of the "
+                       "file's (repeatable): defaults.mode=asgd, arrivals.rate=60")
+            ->type_name("TABLE.KEY=VALUE");
+        value(app, "--label", label_, "Name of this result in comparisons; empty: the file's")
+            ->type_name("TEXT");
+        value(app, "--alone", alone_,
+              "Run each job alone, too, time only, to tell how much slower it is among the others")
+            ->check(CLI::IsMember({"on", "off"}));
+        value(app, "--threads", threads_,
+              "Threads that compute the gradients of all jobs; 0: all cores; changes no result",
+              Limits<int>{.least = 0, .most = kMaxThreads});
+    }
+
+    ExitCode run(const CommandContext& context) override {
+        need(!file_.empty(), "cohort fleet", "a file of jobs is needed", "cohort fleet FILE");
+        check_one_process(context.env, "cohort fleet");
+        FleetPlan plan = read_fleet(file_, set_);
+        plan.threads = threads_ > 0 ? threads_ : context.env.cores;
+        plan.alone = alone_ == "on";
+        plan.label = label_.empty() ? plan.label : label_;
+        if (!out_.empty()) {
+            check_fleet_folder(out_, overwrite_);
+        }
+        const StopSignal stop("ending all jobs; what is known of them is written");
+        log_header(context, header(plan));
+        const FleetResult result = run_timed(plan, stop, context.env.stderr_is_terminal);
+        if (!out_.empty()) {
+            write_fleet(out_, result);
+        }
+        print_jobs(result.jobs);
+        print_summary(result);
+        return finish(result);
+    }
+
+private:
+    [[nodiscard]] static std::vector<std::string> header(const FleetPlan& plan) {
+        return {"VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
+                fmt::format("{} job(s) on {} node(s) of {} with {} device(s) each, servers: {}",
+                            plan.jobs.size(), plan.nodes, plan.profile, plan.devices_per_node,
+                            word_of(plan.server_placement))};
+    }
+
+    [[nodiscard]] static FleetResult run_timed(const FleetPlan& plan, const StopSignal& stop,
+                                               bool terminal) {
+        const SteadyClock clock;
+        const Clock::Seconds begun = clock.now();
+        FleetLines lines(terminal);
+        FleetResult result = run_fleet(plan, [&](const FleetProgress& progress) {
+            lines(progress);
+            return stop.requested();
+        });
+        result.wall_s = (clock.now() - begun).count();
+        result.peak_bytes = process_peak_bytes();
+        return result;
+    }
+
+    [[nodiscard]] ExitCode finish(const FleetResult& result) const {
+        const FleetSummary all = summarise(result);
+        log_info(
+            "{}: {} job(s) done, {} failed, makespan {:.1f} s; {} events in {:.1f} s, {} at "
+            "most, digest {:016x}",
+            result.stopped ? "stopped" : "done", all.ended, all.failed, result.makespan_s,
+            format_count(result.events), result.wall_s, format_bytes(result.peak_bytes),
+            result.digest);
+        if (!out_.empty()) {
+            log_info("result: {}/{}", out_, kFleetFile);
+        }
+        if (result.stopped) {
+            return ExitCode::kRequeue;
+        }
+        const auto failed = std::min(static_cast<int>(all.failed), kFailedMost);
+        return failed > 0 ? static_cast<ExitCode>(kFailedBase + failed) : ExitCode::kDone;
+    }
+
+    std::string file_;
+    std::string out_;
+    bool overwrite_ = false;
+    std::vector<std::string> set_;
+    std::string label_;
+    std::string alone_ = "on";
+    int threads_ = 0;
+};
+
+}  // namespace
+
+void add_fleet_command(const CommandGroup& all) {
+    all.add<FleetCommand>("fleet", "Run many jobs on one virtual cluster that they share");
+}
+
+}  // namespace cohort

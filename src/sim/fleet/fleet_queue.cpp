@@ -1,0 +1,89 @@
+#include "sim/fleet/fleet_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+
+bool may_overtake(int free, int head, int candidate, std::span<const int> running) {
+    if (candidate > free) {
+        return false;
+    }
+    int at_start = free;
+    for (const int devices : running) {
+        if (at_start >= head) {
+            break;
+        }
+        at_start += devices;
+    }
+    return candidate <= at_start - head;
+}
+
+FleetQueue::FleetQueue(int nodes, int devices_per_node)
+    : nodes_(static_cast<std::size_t>(nodes), FleetNode{.free_devices = devices_per_node}),
+      devices_(nodes * devices_per_node),
+      free_(devices_) {
+}
+
+void FleetQueue::submit(int job, int workers) {
+    check_invariant(workers >= 1 && workers <= devices_, "a job that waits fits on the cluster");
+    waiting_.push_back({.job = job, .workers = workers});
+}
+
+std::vector<int> FleetQueue::sizes_by_end(const std::function<double(int job)>& left_s) const {
+    std::vector<std::pair<double, int>> jobs;
+    for (const auto& [job, where] : running_) {
+        jobs.emplace_back(left_s(job), job);
+    }
+    std::ranges::sort(jobs);
+    std::vector<int> sizes;
+    for (const auto& [left, job] : jobs) {
+        sizes.push_back(static_cast<int>(running_.at(job).worker_nodes.size()));
+    }
+    return sizes;
+}
+
+std::optional<FleetQueue::Start> FleetQueue::next(const std::function<double(int job)>& left_s) {
+    auto found = waiting_.begin();
+    if (found != waiting_.end() && found->workers > free_) {
+        const int head = found->workers;
+        const std::vector<int> running = sizes_by_end(left_s);
+        found = std::find_if(found + 1, waiting_.end(), [&](const Waiting& one) {
+            return may_overtake(free_, head, one.workers, running);
+        });
+    }
+    if (found == waiting_.end()) {
+        return std::nullopt;
+    }
+    Start start{.job = found->job, .worker_nodes = place_workers(found->workers, nodes_)};
+    waiting_.erase(found);
+    for (const int index : start.worker_nodes) {
+        --node(index).free_devices;
+        --free_;
+    }
+    running_[start.job].worker_nodes = start.worker_nodes;
+    return start;
+}
+
+void FleetQueue::put_servers(int job, std::vector<int> nodes) {
+    for (const int index : nodes) {
+        ++node(index).servers;
+    }
+    running_.at(job).server_nodes = std::move(nodes);
+}
+
+void FleetQueue::finish(int job) {
+    const auto over = running_.extract(job);
+    check_invariant(!over.empty(), "a job that ends was started");
+    for (const int index : over.mapped().worker_nodes) {
+        ++node(index).free_devices;
+        ++free_;
+    }
+    for (const int index : over.mapped().server_nodes) {
+        --node(index).servers;
+    }
+}
+
+}  // namespace cohort

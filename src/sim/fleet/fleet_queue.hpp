@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/fleet/placement.hpp"
+
+namespace cohort {
+
+/// Whether a job may overtake the head of a queue: it fits now, and even if it never ended it would
+/// leave enough devices to the head when enough running jobs have ended in the order in which they
+/// are expected to. So it only gets devices that the head cannot use at its estimated start (as
+/// EASY back-filling of jobs of unknown length: D. Lifka, The ANL/IBM SP Scheduling System, 1995).
+/// Pure.
+/// @param free, head, candidate  devices: unused, needed by the head (> free), needed by the job
+/// @param running  devices of each running job, in the order in which they are expected to end
+[[nodiscard]] bool may_overtake(int free, int head, int candidate, std::span<const int> running);
+
+/// Jobs that wait for devices, first come first served with back-filling (may_overtake), and the
+/// devices of all nodes. Pure, one thread.
+class FleetQueue {
+public:
+    struct Start {
+        int job = 0;
+        std::vector<int> worker_nodes;
+    };
+
+    FleetQueue(int nodes, int devices_per_node);
+
+    /// A job arrives. @param workers 1 .. all devices  Errors: std::logic_error for more.
+    void submit(int job, int workers);
+    /// The next job to start now; its devices are taken. To be asked until there is none.
+    /// @param left_s  estimate of how long a running job goes on, for may_overtake
+    [[nodiscard]] std::optional<Start> next(const std::function<double(int job)>& left_s);
+    /// Where a started job's servers are, which count from now on until it ends.
+    void put_servers(int job, std::vector<int> nodes);
+    /// A started job is over: its devices are free.
+    void finish(int job);
+
+    [[nodiscard]] std::span<const FleetNode> nodes() const noexcept { return nodes_; }
+    [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }
+
+private:
+    struct Waiting {
+        int job = 0;
+        int workers = 0;
+    };
+    struct Running {
+        std::vector<int> worker_nodes;
+        std::vector<int> server_nodes;
+    };
+
+    [[nodiscard]] FleetNode& node(int index) { return nodes_[static_cast<std::size_t>(index)]; }
+    /// Devices of running jobs, in the order in which they are expected to end.
+    [[nodiscard]] std::vector<int> sizes_by_end(const std::function<double(int job)>& left_s) const;
+
+    std::vector<FleetNode> nodes_;
+    int devices_;  ///< of all nodes
+    int free_;
+    std::deque<Waiting> waiting_;
+    std::map<int, Running> running_;  ///< by job
+};
+
+}  // namespace cohort

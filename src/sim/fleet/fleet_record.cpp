@@ -1,0 +1,234 @@
+// fleet.json: everything of a fleet's result. One list of fields writes and reads it.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
+#include "cohort/sim/fleet.hpp"
+#include "data/dataset/text_file.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+using FleetJson = nlohmann::ordered_json;
+
+/// The form of the file; another one cannot be read.
+constexpr int kFormat = 1;
+
+/// A number that changes with any bit, as text: JSON's numbers have 53 bits.
+struct Digest {
+    std::uint64_t* value;
+};
+
+class JsonWriter {
+public:
+    explicit JsonWriter(FleetJson& to) : to_(to) {}
+    template <class T>
+    void operator()(const char* name, const T& value) const {
+        to_[name] = value;
+    }
+    template <class T>
+    void operator()(const char* name, const std::optional<T>& value) const {
+        to_[name] = value ? FleetJson(*value) : FleetJson(nullptr);
+    }
+    void operator()(const char* name, const FleetJobState& state) const {
+        to_[name] = word_of(state);
+    }
+    void operator()(const char* name, const Digest& digest) const {
+        to_[name] = fmt::format("{:016x}", *digest.value);
+    }
+
+private:
+    FleetJson& to_;
+};
+
+class JsonReader {
+public:
+    explicit JsonReader(const FleetJson& from) : from_(from) {}
+    template <class T>
+    void operator()(const char* name, T& value) const {
+        from_.at(name).get_to(value);
+    }
+    template <class T>
+    void operator()(const char* name, std::optional<T>& value) const {
+        const FleetJson& found = from_.at(name);
+        value = found.is_null() ? std::nullopt : std::optional<T>(found.get<T>());
+    }
+    void operator()(const char* name, FleetJobState& state) const {
+        state = parse_word<FleetJobState>(from_.at(name).get<std::string>(), name);
+    }
+    void operator()(const char* name, const Digest& digest) const {
+        const auto text = from_.at(name).get<std::string>();
+        constexpr int kHexadecimal = 16;
+        std::from_chars(text.data(), text.data() + text.size(), *digest.value, kHexadecimal);
+    }
+
+private:
+    const FleetJson& from_;
+};
+
+template <class Visit>
+void job_fields(FleetJobResult& job, const Visit& visit) {
+    visit("name", job.name);
+    visit("workload", job.workload);
+    visit("model", job.model);
+    visit("arch", job.arch);
+    visit("mode", job.mode);
+    visit("workers", job.workers);
+    visit("servers", job.servers);
+    visit("seed", job.seed);
+    visit("target_accuracy", job.target_accuracy);
+    visit("state", job.state);
+    visit("error", job.error);
+    visit("arrival_s", job.arrival_s);
+    visit("start_s", job.start_s);
+    visit("end_s", job.end_s);
+    visit("target_s", job.target_s);
+    visit("worker_nodes", job.worker_nodes);
+    visit("server_nodes", job.server_nodes);
+    visit("samples", job.samples);
+    visit("updates", job.updates);
+    visit("switches", job.switches);
+    visit("accuracy", job.accuracy);
+    visit("busy_s", job.busy_s);
+    visit("wait_s", job.wait_s);
+    visit("alone_samples_s", job.alone_samples_s);
+    visit("digest", Digest{&job.digest});
+}
+
+template <class Visit>
+void use_fields(FleetUsePoint& point, const Visit& visit) {
+    visit("time_s", point.time_s);
+    visit("devices", point.devices);
+    visit("cores", point.cores);
+    visit("rx", point.rx);
+    visit("tx", point.tx);
+}
+
+/// Those that are no lists of records.
+template <class Visit>
+void fleet_fields(FleetResult& result, const Visit& visit) {
+    visit("label", result.label);
+    visit("file", result.file);
+    visit("settings", result.settings);
+    visit("nodes", result.nodes);
+    visit("devices_per_node", result.devices_per_node);
+    visit("seed", result.seed);
+    visit("stopped", result.stopped);
+    visit("makespan_s", result.makespan_s);
+    visit("events", result.events);
+    visit("digest", Digest{&result.digest});
+    visit("wall_s", result.wall_s);
+    visit("peak_bytes", result.peak_bytes);
+}
+
+FleetJson distribution_json(const Distribution& values) {
+    return {{"count", values.count},
+            {"mean", values.mean},
+            {"median", values.median},
+            {"p95", values.p95},
+            {"p99", values.p99}};
+}
+
+/// For readers of the file; not read back, since it follows from the rest.
+FleetJson summary_json(const FleetSummary& summary) {
+    return {{"ended", summary.ended},
+            {"failed", summary.failed},
+            {"missed", summary.missed},
+            {"tta_s", distribution_json(summary.tta)},
+            {"tta_from_start_s", distribution_json(summary.tta_from_start)},
+            {"completion_s", distribution_json(summary.completion)},
+            {"slowdown", distribution_json(summary.slowdown)},
+            {"devices", summary.devices},
+            {"cores", summary.cores},
+            {"network", summary.network},
+            {"waiting", summary.waiting}};
+}
+
+/// What follows from a job's numbers, for readers of the file.
+void add_derived(FleetJson& to, const FleetJobResult& job) {
+    const JsonWriter write(to);
+    const auto known = [&job](double seconds) {
+        return job.ended() ? std::optional<double>(seconds) : std::nullopt;
+    };
+    write("completion_s", known(job.completion_s()));
+    write("tta_s", known(job.tta_s()));
+    write("tta_from_start_s", known(job.tta_s() - (job.start_s.value_or(0) - job.arrival_s)));
+    write("missed", job.ended() && job.missed());
+    write("slowdown", job.slowdown());
+}
+
+FleetResult parse_fleet(const FleetJson& json) {
+    FleetResult result;
+    fleet_fields(result, JsonReader(json));
+    for (const FleetJson& from : json.at("jobs")) {
+        job_fields(result.jobs.emplace_back(), JsonReader(from));
+    }
+    for (const FleetJson& from : json.at("use")) {
+        use_fields(result.use.emplace_back(), JsonReader(from));
+    }
+    return result;
+}
+
+}  // namespace
+
+void check_fleet_folder(const std::string& folder, bool overwrite) {
+    check_output_folder(folder, {kFleetFile}, {});
+    const std::string file = (fs::path(folder) / kFleetFile).string();
+    std::error_code error;
+    if (!overwrite && fs::exists(file, error)) {
+        fail<UsageError>({.where = "--out " + folder,
+                          .what = "holds the result of another fleet",
+                          .got = file,
+                          .hint = "--overwrite to replace it, or another folder"});
+    }
+}
+
+void write_fleet(const std::string& folder, const FleetResult& result) {
+    FleetResult all = result;
+    FleetJson json{{"format", kFormat}};
+    fleet_fields(all, JsonWriter(json));
+    json["summary"] = summary_json(summarise(result));
+    FleetJson& jobs = json["jobs"] = FleetJson::array();
+    for (FleetJobResult& job : all.jobs) {
+        FleetJson& to = jobs.emplace_back(FleetJson::object());
+        job_fields(job, JsonWriter(to));
+        add_derived(to, job);
+    }
+    FleetJson& use = json["use"] = FleetJson::array();
+    for (FleetUsePoint& point : all.use) {
+        use_fields(point, JsonWriter(use.emplace_back(FleetJson::object())));
+    }
+    make_own_folder(folder, FolderRule::kOwn);
+    replace_text_file({(fs::path(folder) / kFleetFile).string(), true, FolderRule::kOwn},
+                      json.dump(1, ' ', false, FleetJson::error_handler_t::replace) + "\n");
+}
+
+FleetResult read_fleet_result(const std::string& file) {
+    const std::string text = read_text_file(file);
+    try {
+        const FleetJson json = FleetJson::parse(text);
+        if (json.at("format").get<int>() != kFormat) {
+            fail<FileError>({.where = file,
+                             .what = "written by another version of the program",
+                             .expected = fmt::format("format {}", kFormat),
+                             .got = json.at("format").dump()});
+        }
+        return parse_fleet(json);
+    } catch (const nlohmann::json::exception& error) {
+        fail<FileError>({.where = file,
+                         .what = "not the result of a fleet",
+                         .expected = kFleetFile,
+                         .got = error.what()});
+    } catch (const UsageError& error) {  // a word that is none
+        fail<FileError>({.where = file, .what = error.what()});
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,102 @@
+#include "sim/job/job_setup.hpp"
+
+#include <utility>
+
+#include "cohort/data/dataset.hpp"
+#include "cohort/model/zoo.hpp"
+#include "cohort/sched/job_limits.hpp"
+#include "formats/predictor_file.hpp"
+#include "formats/weights_file.hpp"
+#include "sim/job/virtual_job.hpp"
+
+namespace cohort {
+namespace {
+
+/// Of the network that learns; 0: none does.
+double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& info) {
+    return options.no_train ? 0
+                            : make_model(options.model, Shape(info.sample_shape), info.classes)
+                                  .training_flops_per_sample();
+}
+
+/// For choosers.
+JobFacts job_facts(const JobSpec& spec, double momentum, double flops_per_sample) {
+    return {.parameters = spec.workload.parameter_bytes / static_cast<double>(sizeof(float)),
+            .parameter_bytes = spec.workload.parameter_bytes,
+            .flops_per_sample = flops_per_sample,
+            .learning_rate = spec.lr,
+            .momentum = momentum};
+}
+
+}  // namespace
+
+SampleSetInfo samples_of(const SimulateOptions& options) {
+    if (!options.data.empty()) {
+        Hdf5Thread hdf5;
+        SampleSetInfo info = open_dataset(options.data, "train", hdf5)->info();
+        require_batch(options.batch, info.samples, options.data);
+        return info;
+    }
+    SampleSetInfo info;
+    info.samples = options.samples;
+    info.chunk_samples = options.samples;
+    return info;
+}
+
+JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
+                const SampleSetInfo& train, NodesOfJob nodes) {
+    JobSpec spec;
+    spec.choice.modes = options.modes;
+    spec.setting = mode_setting(options);
+    load_chooser_files(spec.setting.chooser);
+    if (!options.predictor_file.empty()) {  // a bad one is told before anything runs
+        (void)load_predictor(options.predictor_file);
+    }
+    spec.worker_nodes = std::move(nodes.workers);
+    spec.server_nodes = std::move(nodes.servers);
+    spec.workload = profile.workload(options.time_as);
+    spec.train = train;
+    spec.optimizer = options.optimizer;
+    spec.budget_samples = options.samples > 0 ? options.samples : spec.train.samples;
+    spec.lr = options.lr;
+    const Schedule schedule = Schedule::parse(options.lr_schedule);
+    spec.schedule = schedule.needs_end() ? schedule.with_end(spec.budget_samples) : schedule;
+    spec.noise_scale = options.noise_scale;
+    spec.measure_gradients = options.measure_gradients;
+    spec.seed = options.seed;
+    spec.node_staging = options.node_staging;
+    if (!options.no_train) {
+        spec.eval_every_samples =
+            options.eval_every_samples > 0 ? options.eval_every_samples : spec.train.samples;
+    }
+    spec.eval_samples = options.eval_samples;
+    spec.eval_average = options.eval_average > 0;
+    spec.target_on_average = options.target_on == TargetOn::kAverage;
+    spec.target_accuracy = options.target_accuracy;
+    spec.setting.job = job_facts(spec, options.momentum, flops_per_sample(options, spec.train));
+    spec.records = options.record_load ? SimulationResult::kRecords : 0;
+    return spec;
+}
+
+LearnerOptions learner_options(const SimulateOptions& options) {
+    return {.data = options.data,
+            .model = options.model,
+            .optimizer = options.optimizer,
+            .momentum = options.momentum,
+            .weight_decay = options.weight_decay,
+            .average_samples =
+                options.eval_average * static_cast<double>(options.batch * options.workers),
+            .seed = options.seed,
+            .threads = options.threads};
+}
+
+ModeChoice waiting_for_all(const ModeSetting& setting) {
+    return {.modes = {{.mode = parse_mode(default_mode(setting.architecture), setting)}}};
+}
+
+std::unique_ptr<VirtualJob> make_job(VirtualCluster& cluster, Learner& learner, JobSpec spec) {
+    return spec.server_nodes.empty() ? make_ring_job(cluster, learner, std::move(spec))
+                                     : make_servers_job(cluster, learner, std::move(spec));
+}
+
+}  // namespace cohort

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""cohort fleet from outside: what it prints, writes, refuses and how it stops.
+
+fleet_test.py COHORT [-- UNITTEST-OPTION...]
+"""
+
+import json
+import signal
+import subprocess
+import time
+
+import cli_support
+from cli_support import ProgramTest, run
+
+FLEET = """
+[cluster]
+nodes = 2
+[defaults]
+data = "{data}"
+model = "softmax"
+time-as = "resnet50"
+batch = 10
+lr = 0.02
+samples = 2400
+eval-every-samples = 400
+workers = 4
+[[job]]
+name = "hit"
+target-accuracy = 0.7
+[[job]]
+name = "miss"
+target-accuracy = 0.999
+samples = 800
+lr = 1e-6
+[[job]]
+name = "large"
+workers = 16
+arrival = 1
+arch = "ring"
+"""
+TIME_ONLY = "[cluster]\nnodes = 1\n[defaults]\nno-train = true\ntime-as = \"resnet50\"\nworkers = 8\n"
+
+
+class Fleet(ProgramTest):
+
+    def file(self, text):
+        path = self.folder / f"{self.id().rsplit('.', 1)[-1]}.toml"
+        path.write_text(text.format(data=self.data), encoding="utf-8")
+        return path
+
+    def record(self):
+        return json.loads((self.out() / "fleet.json").read_text(encoding="utf-8"))
+
+    def test_jobs_share_a_cluster_and_are_recorded(self):
+        done = run("fleet", self.file(FLEET), "--out", self.out(), "--label", "here")
+        self.assertIn("VIRTUAL TIME", done.stderr)
+        self.assertIn("1 job(s) missed their target", done.stdout)
+        record = self.record()
+        self.assertEqual(record["label"], "here")
+        hit, miss, large = record["jobs"]
+        self.assertEqual((hit["state"], miss["state"], large["state"]), ("target", "budget", "budget"))
+        self.assertGreaterEqual(hit["accuracy"], 0.7)
+        self.assertEqual((hit["missed"], miss["missed"], large["missed"]), (False, True, False))
+        self.assertEqual(miss["tta_s"], miss["completion_s"])
+        self.assertEqual(large["start_s"], max(hit["end_s"], miss["end_s"]), "it needs all devices")
+        self.assertEqual(large["worker_nodes"], [0] * 8 + [1] * 8)
+        self.assertEqual(record["summary"]["missed"], 1)
+        self.assertEqual(record["makespan_s"], large["end_s"])
+        for point in record["use"]:
+            for name in ("devices", "cores", "rx", "tx"):
+                self.assertEqual(len(point[name]), 2)
+                self.assertLess(max(point[name]), 1.0001)
+        run("fleet", self.file(FLEET), "--out", self.out(), code=2)
+        again = run("fleet", self.file(FLEET), "--out", self.out(), "--overwrite", "--threads", 1)
+        self.assertIn(record["digest"], again.stderr, "the same digest")
+
+    def test_a_failed_job_counts_in_the_exit_code(self):
+        text = FLEET + "[[job]]\nname = \"wild\"\nlr = 1e30\nmodel = \"smallcnn\"\nworkers = 2\n"
+        done = run("fleet", self.file(text), "--out", self.out(), code=101)
+        self.assertIn("job 'wild' failed", done.stderr)
+        states = {job["name"]: job["state"] for job in self.record()["jobs"]}
+        self.assertEqual(states["wild"], "failed")
+        self.assertEqual(states["large"], "budget", "the others go on")
+
+    def test_keys_are_replaced_from_the_command_line(self):
+        run("fleet", self.file(FLEET), "--out", self.out(), "--set", "defaults.mode=lb-bsp", "--set",
+            "cluster.nodes=3", "--set", "defaults.samples=800")
+        record = self.record()
+        self.assertEqual(record["nodes"], 3)
+        self.assertEqual({job["mode"] for job in record["jobs"]}, {"lb-bsp"})
+        self.assertIn(["defaults.samples", "800"], record["settings"])
+
+    def test_wrong_files_start_nothing(self):
+        for text, code, words in (
+                (FLEET.replace("workers = 16", "workers = 17"), 2, "job 'large'] the job can never start"),
+                (FLEET.replace("arrival = 1", "arrival = -1"), 2, "line 24, job 'large', arrival]"),
+                (FLEET.replace("{data}", "missing.h5"), 3, "missing.h5"),
+                (FLEET.replace("[cluster]", "[cluster"), 2, "line 2]")):
+            done = run("fleet", self.file(text), "--out", self.out(), code=code)
+            self.assertIn(words, done.stderr)
+            self.assertFalse(self.out().exists())
+        self.assertIn("a file of jobs is needed", run("fleet", code=2).stderr)
+
+    def test_a_signal_ends_it_with_what_there_is(self):
+        text = TIME_ONLY + "samples = 100000000000\n[[job]]\nname = \"a\"\n[[job]]\nname = \"b\"\n"
+        process = subprocess.Popen(
+            [str(cli_support.PROGRAM), "fleet", str(self.file(text)), "--out", str(self.out())],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, log)
+        record = self.record()
+        self.assertTrue(record["stopped"])
+        self.assertEqual([job["state"] for job in record["jobs"]], ["stopped", "waiting"])
+        self.assertGreater(record["jobs"][0]["samples"], 0)
+
+
+if __name__ == "__main__":
+    cli_support.main()
