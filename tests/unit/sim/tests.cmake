@@ -1,5 +1,5 @@
 cohort_add_unit_tests(sim LIBS cohort::sim fmt::fmt PROPERTIES TIMEOUT 120 TOPICS
-  cluster/cluster cluster/event_queue cluster/fluid
+  cluster/cluster cluster/event_queue cluster/fluid cluster/making_room
   formats/predictor_file formats/profile formats/recorded_load formats/result_file
   fleet/arrivals fleet/fleet_compare fleet/fleet_file fleet/fleet_queue fleet/fleet_record
   job/adaptive job/pace job/ring_job job/ring_modes job/servers_learning job/servers_load
