@@ -1,29 +1,14 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <map>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "cohort/core/words.hpp"
+#include "cohort/sched/fleet_rules.hpp"
 #include "sched/fleet/placement.hpp"
 
 namespace cohort {
-
-/// When room is made for a job at the expense of others.
-enum class RoomRule : std::uint8_t {
-    kOff,       ///< never: all weights are 1
-    kProgress,  ///< when the sum of relative progress grows
-    kStar  ///< as STAR: when the asker's iteration shortens by more seconds than the iterations
-           ///< of the others lengthen
-};
-
-template <>
-inline constexpr auto kWords<RoomRule> = std::to_array<std::string_view>({"off", "progress",
-                                                                          "star"});
 
 /// A running job, as the review of weights sees it.
 struct RoomJob {

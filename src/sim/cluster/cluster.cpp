@@ -63,9 +63,9 @@ void VirtualCluster::Impl::begin_input(WorkId id) {
     }
     const Place& where = place(each.owner);
     const FluidNetwork::Use use{node(where.node).cores, 1};
-    each.activity =
-        fluid.begin(each.cost.cpu_core_s, {&use, 1}, each.cost.cpu_threads * where.total.cpu,
-                    [this, id] { begin_forward(id); });
+    each.activity = fluid.begin(
+        each.cost.cpu_core_s, {&use, 1}, each.cost.cpu_threads * where.total.cpu,
+        [this, id] { begin_forward(id); }, weight_of(each));
 }
 
 void VirtualCluster::Impl::begin_forward(WorkId id) {
@@ -227,8 +227,9 @@ VirtualCluster::WorkId VirtualCluster::serve(int node, double core_s, double thr
     work.amount = core_s;
     work.max_rate = threads;
     const FluidNetwork::Use use{where.cores, 1};
-    work.activity = impl_->fluid.begin(core_s, {&use, 1}, threads * where.own.cpu,
-                                       [impl = impl_.get(), id] { impl->finish(id); });
+    work.activity = impl_->fluid.begin(
+        core_s, {&use, 1}, threads * where.own.cpu, [impl = impl_.get(), id] { impl->finish(id); },
+        impl_->weight_of(work));
     return id;
 }
 
@@ -250,6 +251,12 @@ void VirtualCluster::cancel_all(int client) {
             cancel(id);
         }
     }
+}
+
+void VirtualCluster::set_weight(int client, double weight) {
+    const auto index = static_cast<std::size_t>(client);
+    impl_->weights.resize(std::max(impl_->weights.size(), index + 1), 1);
+    impl_->weights[index] = weight;
 }
 
 Shares VirtualCluster::shares(PlaceId place) const {

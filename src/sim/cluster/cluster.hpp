@@ -89,6 +89,9 @@ public:
     double cancel(WorkId work);
     /// Gives up all that a client of the queue has under way (EventQueue::client).
     void cancel_all(int client);
+    /// Weight of a client's transfers and work on processors that begin from now on, where they
+    /// share a resource with others; 1 unless set. @param client >= 0
+    void set_weight(int client, double weight);
 
     /// What the trace says now, its node's share included.
     [[nodiscard]] Shares shares(PlaceId place) const;

@@ -95,6 +95,10 @@ struct VirtualCluster::Impl {
     [[nodiscard]] Place& place(int index) { return places[static_cast<std::size_t>(index)]; }
     [[nodiscard]] Work& work(WorkId id) { return works[works.index_of(id)]; }
     WorkId take(Stage stage, int owner, Action done);
+    [[nodiscard]] double weight_of(const Work& work) const {
+        const auto client = static_cast<std::size_t>(work.client);
+        return client < weights.size() ? weights[client] : 1;
+    }
 
     EventQueue& queue;
     ClusterProfile profile;
@@ -103,6 +107,7 @@ struct VirtualCluster::Impl {
     std::vector<Place> places;
     std::vector<PlaceId> free_places;  ///< ids that are used again
     SlotTable<Work> works;
+    std::vector<double> weights;  ///< by client; further ones: 1
     std::unique_ptr<Transfers> transfers;
     std::unique_ptr<ScenarioPlayer> player;
 };
@@ -224,8 +229,9 @@ private:
     void begin_flow(WorkId id) {
         Work& each = cluster_.work(id);
         each.stage = Stage::kFlow;
-        each.activity = cluster_.fluid.begin(each.amount, each.uses, each.max_rate,
-                                             [this, id] { cluster_.finish(id); });
+        each.activity = cluster_.fluid.begin(
+            each.amount, each.uses, each.max_rate, [this, id] { cluster_.finish(id); },
+            cluster_.weight_of(each));
     }
 
     void add_use(Work& each, FluidNetwork::ResourceId resource) {

@@ -55,6 +55,7 @@ void each_cluster_key(FleetPlan& plan, const Visit& visit) {
 template <class Visit>
 void each_fleet_key(FleetPlan& plan, const Visit& visit) {
     visit({"--server-placement", ""}, plan.server_placement);
+    visit({"--make-room", ""}, plan.make_room);
     visit({"--label", ""}, plan.label);
 }
 

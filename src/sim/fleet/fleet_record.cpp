@@ -57,8 +57,9 @@ public:
     }
     template <class T>
     void operator()(const char* name, std::optional<T>& value) const {
-        const FleetJson& found = from_.at(name);
-        value = found.is_null() ? std::nullopt : std::optional<T>(found.get<T>());
+        const auto found = from_.find(name);
+        const bool known = found != from_.end() && !found->is_null();
+        value = known ? std::optional<T>(found->template get<T>()) : std::nullopt;
     }
     void operator()(const char* name, FleetJobState& state) const {
         state = parse_word<FleetJobState>(from_.at(name).get<std::string>(), name);
@@ -99,6 +100,9 @@ void job_fields(FleetJobResult& job, const Visit& visit) {
     visit("busy_s", job.busy_s);
     visit("wait_s", job.wait_s);
     visit("alone_samples_s", job.alone_samples_s);
+    visit("grants", job.grants);
+    visit("room_taken_s", job.room_taken_s);
+    visit("room_given_s", job.room_given_s);
     visit("digest", Digest{&job.digest});
 }
 
@@ -126,6 +130,14 @@ void fleet_fields(FleetResult& result, const Visit& visit) {
     visit("digest", Digest{&result.digest});
     visit("wall_s", result.wall_s);
     visit("peak_bytes", result.peak_bytes);
+}
+
+template <class Visit>
+void grant_fields(FleetResult::Grants& grants, const Visit& visit) {
+    visit("granted", grants.granted);
+    visit("refused", grants.refused);
+    visit("expired", grants.expired);
+    visit("returned", grants.returned);
 }
 
 FleetJson distribution_json(const Distribution& values) {
@@ -167,6 +179,9 @@ void add_derived(FleetJson& to, const FleetJobResult& job) {
 FleetResult parse_fleet(const FleetJson& json) {
     FleetResult result;
     fleet_fields(result, JsonReader(json));
+    if (json.contains("grants")) {
+        grant_fields(result.grants.emplace(), JsonReader(json.at("grants")));
+    }
     for (const FleetJson& from : json.at("jobs")) {
         job_fields(result.jobs.emplace_back(), JsonReader(from));
     }
@@ -194,6 +209,9 @@ void write_fleet(const std::string& folder, const FleetResult& result) {
     FleetResult all = result;
     FleetJson json{{"format", kFormat}};
     fleet_fields(all, JsonWriter(json));
+    if (all.grants) {
+        grant_fields(*all.grants, JsonWriter(json["grants"] = FleetJson::object()));
+    }
     json["summary"] = summary_json(summarise(result));
     FleetJson& jobs = json["jobs"] = FleetJson::array();
     for (FleetJobResult& job : all.jobs) {

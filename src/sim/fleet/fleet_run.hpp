@@ -12,6 +12,7 @@
 #include "cohort/sim/fleet.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/fleet/fleet_queue.hpp"
+#include "sim/fleet/fleet_room.hpp"
 #include "sim/fleet/use_meter.hpp"
 #include "sim/job/job_setup.hpp"
 #include "sim/job/virtual_job.hpp"
@@ -91,6 +92,7 @@ private:
     EventQueue queue_;
     VirtualCluster cluster_;
     FleetQueue waiting_;
+    FleetRoom room_;
     UseMeter meter_;
     std::map<std::size_t, Active> active_;  ///< by job: not freed yet
     FleetResult result_;

@@ -271,5 +271,38 @@ TEST_F(ClusterTest, ATraceOfSomebodyWhoIsNotThereIsRefused) {
     EXPECT_THROW(cluster_->start(), UsageError);
 }
 
+/// 75 and 25 bytes/s until the first 300 bytes are there after 1 + 4 s, then 100 for the other 200.
+TEST_F(ClusterTest, WeightsOfClientsShareACard) {
+    make(3);
+    cluster_->set_weight(2, 3);
+    const auto send = [&](int client) {
+        queue_.act_for(client);
+        cluster_->send(client - 1, 2, 300, note());
+    };
+    send(1);
+    send(2);
+    run();
+    expect_times({7, 5});
+}
+
+/// Each wants 4 of 4 cores and gets 1 and 3; what has begun keeps its weight.
+TEST_F(ClusterTest, WeightsOfClientsShareProcessorsFromTheNextWorkOn) {
+    make(1);
+    cluster_->set_weight(2, 3);
+    for (const int client : {1, 2}) {
+        queue_.act_for(client);
+        cluster_->serve(0, 6, 4, note());
+    }
+    cluster_->set_weight(2, 1);
+    run();
+    expect_times({3, 2});
+    for (const int client : {1, 2}) {
+        queue_.act_for(client);
+        cluster_->serve(0, 6, 4, note());
+    }
+    run();
+    expect_times({3, 2, 6, 6});
+}
+
 }  // namespace
 }  // namespace cohort

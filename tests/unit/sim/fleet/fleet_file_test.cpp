@@ -71,7 +71,7 @@ TEST(FleetFile, JobsHaveTheDefaultsAndTheirOwnOptionsInOrderOfArrival) {
     const FleetPlan plan = plan_of(kFleet);
     EXPECT_EQ(plan.nodes, 2);
     EXPECT_EQ(plan.devices_per_node, 8);
-    EXPECT_EQ(plan.server_placement, ServerPlacement::kEven);
+    EXPECT_EQ(plan.server_placement, PlacementRule::kEven);
     ASSERT_EQ(plan.jobs.size(), 2U);
     EXPECT_EQ(plan.jobs[0].name, "early");
     EXPECT_EQ(plan.jobs[0].options.workers, 16);
@@ -141,7 +141,10 @@ TEST(FleetFile, RefusesByFileLineJobAndKey) {
                 HasSubstr("fleet.toml, line 2, cluster.profile] "));
     EXPECT_THAT(refusal(with(kFleet, "\"even\"", "\"odd\"")),
                 HasSubstr("line 6, fleet.server-placement] the value cannot be used; expected "
-                          "workers, even, packed, random, got odd"));
+                          "waits, utilisation, even, packed, random, beside, star, got odd"));
+    EXPECT_THAT(refusal(with(kFleet, "\"even\"", "\"even\"\nmake-room = \"much\"")),
+                HasSubstr("line 7, fleet.make-room] the value cannot be used; expected off, "
+                          "progress, star, got much"));
     EXPECT_EQ(refusal(with(kFleet, "name = \"early\"", "name = \"late\"")).substr(0, 60),
               std::string("fleet.toml, line 19, job 'late'] two jobs of one name; expected another")
                   .substr(0, 60));

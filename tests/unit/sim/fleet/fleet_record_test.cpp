@@ -19,6 +19,7 @@ FleetResult sample() {
     result.nodes = 2;
     result.devices_per_node = 4;
     result.seed = 7;
+    result.grants = {.granted = 3, .refused = 5, .expired = 1, .returned = 2};
     result.makespan_s = 100;
     result.events = 12;
     result.digest = 0xfedcba9876543210U;
@@ -47,6 +48,9 @@ FleetResult sample() {
                            .busy_s = 50,
                            .wait_s = 20,
                            .alone_samples_s = 200,
+                           .grants = 3,
+                           .room_taken_s = 0.1 + 0.7,
+                           .room_given_s = 4,
                            .digest = 0xffffffffffffffffU});
     FleetJobResult missed = result.jobs[0];
     missed.name = "missed";
@@ -54,6 +58,7 @@ FleetResult sample() {
     missed.target_s.reset();
     missed.end_s = 100;
     missed.alone_samples_s.reset();
+    missed.grants.reset();
     FleetJobResult failed = missed;
     failed.name = "failed";
     failed.state = FleetJobState::kFailed;
@@ -76,6 +81,11 @@ TEST(FleetRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(read.digest, written.digest);
     ASSERT_EQ(read.jobs.size(), 3U);
     EXPECT_EQ(read.jobs[0].digest, written.jobs[0].digest);
+    EXPECT_EQ(read.jobs[0].grants, 3);
+    EXPECT_EQ(read.jobs[0].room_taken_s, written.jobs[0].room_taken_s);
+    EXPECT_EQ(read.jobs[1].grants, std::nullopt);
+    ASSERT_TRUE(read.grants);
+    EXPECT_EQ(read.grants->refused, 5);
     EXPECT_EQ(read.jobs[0].accuracy, written.jobs[0].accuracy);
     EXPECT_EQ(read.jobs[0].worker_nodes, written.jobs[0].worker_nodes);
     EXPECT_EQ(read.jobs[1].target_s, std::nullopt);
