@@ -114,8 +114,8 @@ double EfficiencyModel::efficiency(const StalenessFeatures& features) const {
 }
 
 std::optional<double> EfficiencyModel::drift_cost(const StalenessFeatures& features) const {
-    const auto drift = static_cast<std::size_t>(std::ranges::find(term_names(), kDrift) -
-                                                term_names().begin());
+    const auto drift =
+        static_cast<std::size_t>(std::ranges::find(term_names(), kDrift) - term_names().begin());
     return weights_.empty() || weights_[drift] == 0 || !features.measured()
                ? std::nullopt
                : std::optional(weights_[drift] * terms_of(features)[drift]);

@@ -140,8 +140,7 @@ void OwnTimes::take(FixedShare& share, const IterationRecord& record, double noi
     share.iteration = record.iteration;
     if (samples != share.samples) {
         const bool resized =
-            share.samples > 0 &&
-            std::abs(std::log(samples / share.samples)) > kResized;
+            share.samples > 0 && std::abs(std::log(samples / share.samples)) > kResized;
         share.before_samples = resized ? share.samples : share.before_samples;
         if (resized) {
             share.before_log = share.now_log;
@@ -309,8 +308,7 @@ double OwnTimes::allowed_s(int worker, const ActiveIterations& running) const {
     const double level_s = std::exp(row.level);
     const double transfer_s = std::min(row.transfer_s, level_s);
     const double own_s =
-        transfer_s +
-        row.steps * (level_s - transfer_s) * work_factor(fixed_share(worker), batches);
+        transfer_s + row.steps * (level_s - transfer_s) * work_factor(fixed_share(worker), batches);
     return own_s * std::exp(kSure * std::max(row.noise, kRunningNoise)) +
            std::max(running.beside_s(worker), 0.0) + kSure * running.beside_noise_s(worker);
 }

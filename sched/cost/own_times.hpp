@@ -101,18 +101,18 @@ private:
         int now = 0;                         ///< records since the change
     };
     struct Row {
-        std::vector<float> logs;     ///< own times of full batches, the oldest first
-        std::vector<float> local;    ///< distances of `logs` from the mean around them
-        std::vector<double> when_s;  ///< arrival
-        double transfer_s = 0;       ///< recent mean of a gradient's, without the hidden part
+        std::vector<float> logs;      ///< own times of full batches, the oldest first
+        std::vector<float> local;     ///< distances of `logs` from the mean around them
+        std::vector<double> when_s;   ///< arrival
+        double transfer_s = 0;        ///< recent mean of a gradient's, without the hidden part
         double whole_transfer_s = 0;  ///< recent mean of all of it
-        double hidden_s = 0;  ///< most of a gradient's push that backward has hidden; kept while
-                              ///< only local steps are recorded
-        int steps = 1;               ///< of the newest record
-        double noise = 0;            ///< deviation of a single time
-        std::size_t age = 0;         ///< age of the state, records
-        bool changed = false;        ///< there was another state before
-        double mean = 0;             ///< mean of the state
+        double hidden_s = 0;   ///< most of a gradient's push that backward has hidden; kept while
+                               ///< only local steps are recorded
+        int steps = 1;         ///< of the newest record
+        double noise = 0;      ///< deviation of a single time
+        std::size_t age = 0;   ///< age of the state, records
+        bool changed = false;  ///< there was another state before
+        double mean = 0;       ///< mean of the state
         double level = 0;
         double looked_s = 0;  ///< seconds that the running iteration had lasted at the last look
         double begun_s = -1;  ///< begin of that iteration

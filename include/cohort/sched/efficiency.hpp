@@ -36,14 +36,14 @@ struct ScaledEfficiency {
 using EfficiencyCoefficients = NamedWeights;
 
 /// Estimates e_s: samples that ssgd needs at --lr / samples that a plan needs for the same
-/// progress. At most 1, 1 for ssgd (no lag, scale 1, one step), and never larger for a larger lag at the same
-/// scale.
+/// progress. At most 1, 1 for ssgd (no lag, scale 1, one step), and never larger for a larger lag
+/// at the same scale.
 ///
 /// -log e_s is a weighted sum of terms of the features, with weights that `cohort efficiency train`
 /// finds from sweeps. Terms and weights are not negative and no term falls with the lag. Without a
-/// lag, at scale 1 and with one step all terms are 0. Where there are no weights, and where curvature or noise
-/// have not been measured, a prior takes its place: scale^r / (1 + kappa (lag scale)^2), so that a
-/// small lag costs almost nothing (docs/efficiency.md).
+/// lag, at scale 1 and with one step all terms are 0. Where there are no weights, and where
+/// curvature or noise have not been measured, a prior takes its place: scale^r / (1 + kappa (lag
+/// scale)^2), so that a small lag costs almost nothing (docs/efficiency.md).
 class EfficiencyModel {
 public:
     static constexpr double kLeast = 0.05;  ///< lower limit of the model's estimate

@@ -120,7 +120,8 @@ StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming&
             .local_steps = static_cast<double>(steps_per_push(plan))};
 }
 
-void PaceRecord::went(PaceKind kind_of_plan, double seconds, double samples, double predicted_samples_s) {
+void PaceRecord::went(PaceKind kind_of_plan, double seconds, double samples,
+                      double predicted_samples_s) {
     if (predicted_samples_s <= 0) {
         return;
     }
@@ -247,14 +248,13 @@ std::string change_sentence(const OwnTimes& times, std::size_t workers, const Ra
     const PlanShape& shape = best.option.shape;
     const std::string family = shape.mode.substr(0, shape.mode.find(':'));
     const std::string number = shape.mode.substr(std::min(shape.mode.size(), family.size() + 1));
-    std::string what = family == "asgd" ? "nobody waits"
-                       : family == "localsgd"
-                           ? fmt::format("all wait for all every {} local steps", number)
-                       : family == "quorum"
-                           ? fmt::format("updates wait for {} of {}", number, workers)
-                       : family == "ring" && !number.empty()
-                           ? fmt::format("{} of {} make the ring", number, workers)
-                           : "all wait for all";
+    std::string what =
+        family == "asgd"       ? "nobody waits"
+        : family == "localsgd" ? fmt::format("all wait for all every {} local steps", number)
+        : family == "quorum"   ? fmt::format("updates wait for {} of {}", number, workers)
+        : family == "ring" && !number.empty()
+            ? fmt::format("{} of {} make the ring", number, workers)
+            : "all wait for all";
     if (shape.balanced) {
         const std::string batches =
             slow.empty() ? "batches by speed"

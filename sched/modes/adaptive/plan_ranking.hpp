@@ -57,8 +57,8 @@ private:
 
 /// Measured over predicted throughput of plans, separately for each PaceKind: where the servers'
 /// network is too narrow for plans without waiting, one trial corrects the prediction of all of
-/// them. A kind of plan that was never in force has the mean of those that were; old measurements fade towards that mean, so that the kind is
-/// tried again. Pure.
+/// them. A kind of plan that was never in force has the mean of those that were; old measurements
+/// fade towards that mean, so that the kind is tried again. Pure.
 class PaceRecord {
 public:
     /// @param window_samples  samples over which throughput is measured
@@ -69,8 +69,8 @@ public:
     void went(PaceKind kind, double seconds, double samples, double predicted_samples_s);
     /// Another plan is in force, or its batches changed: its first samples do not count.
     void restart();
-    /// Measured over predicted. Of local steps that were never in force at most 1: a prediction that
-    /// is too low because transfers seem long is less so for a plan with fewer transfers.
+    /// Measured over predicted. Of local steps that were never in force at most 1: a prediction
+    /// that is too low because transfers seem long is less so for a plan with fewer transfers.
     [[nodiscard]] double of(PaceKind kind) const;
 
 private:

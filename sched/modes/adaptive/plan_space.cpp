@@ -34,8 +34,8 @@ void balance(PlanOption& option, const ModeSetting& setting, const LoadEstimate&
         std::vector<CostLine> costs;
         for (const int member : cohort.members) {
             const auto i = static_cast<std::size_t>(member);
-            costs.push_back({.fixed_s = load.own_s(i, 0, steps),
-                             .sample_s = steps * load.cost.at(i).sample_s});
+            costs.push_back(
+                {.fixed_s = load.own_s(i, 0, steps), .sample_s = steps * load.cost.at(i).sample_s});
         }
         const std::vector<std::int64_t> samples = balanced_batches(costs, setting.batch);
         for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -48,7 +48,7 @@ void balance(PlanOption& option, const ModeSetting& setting, const LoadEstimate&
 
 std::string PlanShape::name() const {
     constexpr std::string_view kBalanced = "balanced";
-    return !balanced                   ? mode
+    return !balanced                  ? mode
            : kind() == PaceKind::kAll ? std::string(kBalanced)
                                       : fmt::format("{} {}", mode, kBalanced);
 }

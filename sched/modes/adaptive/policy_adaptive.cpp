@@ -154,9 +154,9 @@ void AdaptivePolicy::rate_again(const Telemetry& telemetry) {
                               ranking_.rater().drift_known(telemetry.load->gradients)),
                   [&](PlanOption option, bool in_force) {
                       const double pace = paces_.of(option.shape.kind());
-                      RatedPlan plan = ranking_.rater().rate(
-                          std::move(option), ranking_.load(), draws, current_,
-                          telemetry.load->gradients, pace, in_force);
+                      RatedPlan plan =
+                          ranking_.rater().rate(std::move(option), ranking_.load(), draws, current_,
+                                                telemetry.load->gradients, pace, in_force);
                       value(plan, telemetry);
                       return plan;
                   });
@@ -175,8 +175,8 @@ Decision AdaptivePolicy::choose(const Telemetry& /*telemetry*/) {
     }
     const double cost =  // iterations
         change_s_ > 0 ? change_s_ / ranking_.iteration_s(live()) : kUnknownCost;
-    // Workers begin local steps without velocity: with momentum m the first steps move by m / (1 - m)
-    // steps less.
+    // Workers begin local steps without velocity: with momentum m the first steps move by m / (1 -
+    // m) steps less.
     const double momentum = setting().job.momentum;
     const bool local = current_.shape.kind() == PaceKind::kLocal;
     std::size_t choice = 0;

@@ -165,7 +165,8 @@ TEST(OwnTimes, TransfersDoNotShrinkWithTheBatch) {
 
 TEST(OwnTimes, LocalStepsAreSeenAsSteps) {
     Records records;
-    records.iterate(20, [](int) { return 4.0; }, 4 * kBatch, 0.5, 4);
+    records.iterate(
+        20, [](int) { return 4.0; }, 4 * kBatch, 0.5, 4);
     const LoadEstimate load = records.times.estimate();
     EXPECT_NEAR(load.own_s(0, kBatch), 1.5, 1e-6) << "a gradient";
     EXPECT_NEAR(load.own_s(0, kBatch, 4), 4.5, 1e-6);
