@@ -85,7 +85,8 @@ std::vector<FleetComparison> compare_fleets(const std::vector<FleetResult>& resu
             }
         }
         if (clusters.size() == 1) {
-            for (const JobPair& pair : std::exchange(clusters, {}).front()) {
+            const PairCluster pairs = std::exchange(clusters, {}).front();
+            for (const JobPair& pair : pairs) {
                 clusters.push_back({pair});
             }
         }
