@@ -27,23 +27,18 @@ double p95_ratio(const FleetGroup& group, const FleetGroup& first, const FleetTi
     return below > 0 ? (group.summary.*time.values).p95 / below : 0;
 }
 
-/// "-41 % [-44, -38]"; of the first label in seconds.
-std::string mean_text(const FleetGroup& group, const FleetGroup& first, const FleetTime& time) {
-    if (&group == &first) {
-        return fmt::format("mean {} s", seconds_text((group.summary.*time.values).mean));
-    }
-    return change_text(log_ratio(group.to_first.*time.ratio), true);
-}
-
 /// The bars of one label: mean with its interval, and a thin one for the 95th percentile.
 void add_bars(Picture& picture, const FleetGroup& group, const FleetGroup& first,
               const FleetTime& time, const Scale& x, double y) {
     const double p95 = p95_ratio(group, first, time);
     const Interval& ratio = group.to_first.*time.ratio;
-    const std::string mean = mean_text(group, first, time);
-    const std::string tail =
-        &group == &first ? fmt::format("p95 {} s", seconds_text((group.summary.*time.values).p95))
-                         : fmt::format("p95 {}", change_text(std::log(p95)));
+    const Distribution& values = group.summary.*time.values;
+    std::string mean = fmt::format("mean {} s", seconds_text(values.mean));
+    std::string tail = fmt::format("p95 {} s", seconds_text(values.p95));
+    if (&group != &first) {
+        mean = change_text(log_ratio(ratio), true);
+        tail = "p95 " + change_text(std::log(p95));
+    }
     picture.add(fmt::format("<title>{}</title>", escaped(fmt::format("{}, {}: {}, {}", group.label,
                                                                      time.name, mean, tail))));
     picture.text(kBarLeft - 6, y + 9, "end", group.label, "what");
@@ -108,6 +103,9 @@ void add_steps(Picture& picture, const FleetGroup& group, const std::vector<doub
 }  // namespace
 
 std::string draw_fleet_ratios(const std::vector<FleetGroup>& groups) {
+    if (groups.size() < 2) {
+        return "";
+    }
     const FleetGroup& first = groups.front();
     std::vector<FleetTime> times(kFleetTimes.begin(), kFleetTimes.end());
     if (!has_targets(groups)) {
@@ -119,9 +117,6 @@ std::string draw_fleet_ratios(const std::vector<FleetGroup>& groups) {
             most =
                 std::max({most, (group.to_first.*time.ratio).high, p95_ratio(group, first, time)});
         }
-    }
-    if (groups.size() < 2) {
-        return "";
     }
     const Scale x{.from = 0, .to = most, .begin = kBarLeft, .end = kFleetWidth - kBarRight};
     const double part = kBarHead + kBarRow * static_cast<double>(groups.size());

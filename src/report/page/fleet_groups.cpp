@@ -14,43 +14,24 @@ namespace {
 /// Smallest share of time that is called a hold-up.
 constexpr double kLeastShare = 0.001;
 
-using LostJob = bool (*)(const FleetJobResult& job);
-
-/// "; 2 jobs missed their target (ssgd: 5)"; empty when there are none.
-/// @param first  counts beside it, over the seeds of both; null: there is none
-std::string lost_text(const FleetGroup& group, const FleetGroup* first, LostJob lost,
-                      const char* what) {
-    std::ptrdiff_t mine = 0;
-    std::ptrdiff_t others = 0;
-    for (const FleetResult* result : group.results) {
-        if (first == nullptr) {
-            mine += std::ranges::count_if(result->jobs, lost);
-            continue;
-        }
-        const auto beside = std::ranges::find(first->results, result->seed, &FleetResult::seed);
-        if (beside != first->results.end()) {
-            mine += std::ranges::count_if(result->jobs, lost);
-            others += std::ranges::count_if((*beside)->jobs, lost);
-        }
-    }
-    return mine + others == 0
-               ? ""
-               : fmt::format(
-                     "; {} {}{}", counted(static_cast<std::size_t>(mine), "job"), what,
-                     first == nullptr ? "" : fmt::format(" ({}: {})", first->label, others));
-}
-
+/// "; 2 jobs missed their target (ssgd: 5); 1 job failed (ssgd: 0)": only what there is.
+/// @param first  counts beside it; null: there is none
 std::string losses_text(const FleetGroup& group, const FleetGroup* first) {
-    const auto missed = [](const FleetJobResult& job) { return job.ended() && job.missed(); };
-    const auto failed = [](const FleetJobResult& job) {
-        return job.state == FleetJobState::kFailed;
+    const auto part = [&](std::size_t (*lost)(const FleetGroup&), const char* what) {
+        const std::size_t others = first == nullptr ? 0 : lost(*first);
+        return lost(group) + others == 0
+                   ? ""
+                   : fmt::format(
+                         "; {} {}{}", counted(lost(group), "job"), what,
+                         first == nullptr ? "" : fmt::format(" ({}: {})", first->label, others));
     };
-    const auto stopped = [](const FleetJobResult& job) {
-        return !job.ended() && job.state != FleetJobState::kFailed;
-    };
-    return lost_text(group, first, missed, "missed their target") +
-           lost_text(group, first, failed, "failed") +
-           lost_text(group, first, stopped, "stopped before their end");
+    return part([](const FleetGroup& of) { return of.summary.missed; }, "missed their target") +
+           part([](const FleetGroup& of) { return of.summary.failed; }, "failed") +
+           part(
+               [](const FleetGroup& of) {
+                   return of.all.jobs.size() - of.summary.ended - of.summary.failed;
+               },
+               "stopped before their end");
 }
 
 /// "3 seeds × 350 jobs", "16 jobs", or with unlike numbers "1,043 jobs of 3 seeds".
@@ -209,7 +190,7 @@ ReportTable fleet_table(const std::vector<FleetGroup>& groups) {
             "times of jobs since their arrival in virtual seconds, mean over the jobs that "
             "ended (≥: a missed target counts with the completion time); shares of all "
             "nodes until the last job ends; waiting: share of the workers' time lost to "
-            "others; slowdown: time among the other jobs over time alone",
+            "others; cards: both directions; slowdown: time among the other jobs over time alone",
         .columns = {"time to accuracy", "completion time", "in the queue", "makespan", "jobs",
                     "devices held", "processors busy", "cards busy", "waiting", "slowdown"},
         .rows = {},

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "report/page/cell_text.hpp"
 #include "report/page/fleet_page.hpp"
@@ -30,43 +29,29 @@ struct DeviceRun {
     int count = 0;
 };
 
-/// Gives jobs, in order of their start, the lowest free devices of their nodes. The results have
-/// nodes only: devices of a node are all the same.
-class DeviceRows {
-public:
-    DeviceRows(int nodes, int devices)
-        : free_at_(static_cast<std::size_t>(nodes),
-                   std::vector<double>(static_cast<std::size_t>(devices), 0)) {}
-
-    [[nodiscard]] std::vector<DeviceRun> take(const FleetJobResult& job, double end_s) {
-        std::vector<DeviceRun> runs;
-        std::map<int, int> wanted;
-        for (const int node : job.worker_nodes) {
-            ++wanted[node];
+/// The lowest free devices of a job's nodes, which it holds until `end_s`: the results have nodes
+/// only, whose devices are all the same. @param free_at  [node][device], seconds
+std::vector<DeviceRun> take_devices(std::vector<std::vector<double>>& free_at,
+                                    const FleetJobResult& job, double end_s) {
+    std::vector<DeviceRun> runs;
+    for (const int node : job.worker_nodes) {
+        std::vector<double>& devices = free_at.at(static_cast<std::size_t>(node));
+        const auto found =
+            std::ranges::find_if(devices, [&job](double free_s) { return free_s <= *job.start_s; });
+        if (found == devices.end()) {
+            continue;
         }
-        for (auto [node, count] : wanted) {
-            std::vector<double>& free_at = free_at_.at(static_cast<std::size_t>(node));
-            for (std::size_t device = 0; device < free_at.size() && count > 0; ++device) {
-                if (free_at[device] > *job.start_s) {
-                    continue;
-                }
-                free_at[device] = end_s;
-                --count;
-                const int at = static_cast<int>(device);
-                if (!runs.empty() && runs.back().node == node &&
-                    runs.back().device + runs.back().count == at) {
-                    ++runs.back().count;
-                } else {
-                    runs.push_back({.node = node, .device = at, .count = 1});
-                }
-            }
+        *found = end_s;
+        const int device = static_cast<int>(found - devices.begin());
+        if (!runs.empty() && runs.back().node == node &&
+            runs.back().device + runs.back().count == device) {
+            ++runs.back().count;
+        } else {
+            runs.push_back({.node = node, .device = device, .count = 1});
         }
-        return runs;
     }
-
-private:
-    std::vector<std::vector<double>> free_at_;  ///< [node][device], seconds
-};
+    return runs;
+}
 
 std::string workload_class(const std::vector<std::string>& workloads, const std::string& of) {
     const auto index =
@@ -116,13 +101,15 @@ void add_jobs(Picture& picture, const FleetResult& result, const LanesFrame& fra
         }
     }
     std::ranges::stable_sort(jobs, {}, [](const FleetJobResult* job) { return *job->start_s; });
-    DeviceRows devices(result.nodes, result.devices_per_node);
+    std::vector<std::vector<double>> free_at(
+        static_cast<std::size_t>(result.nodes),
+        std::vector<double>(static_cast<std::size_t>(result.devices_per_node), 0));
     for (const FleetJobResult* job : jobs) {
         const double end_s = job->end_s.value_or(frame.end_s);
         picture.add(fmt::format("<g class=\"{}\"><title>{}</title>",
                                 workload_class(workloads, job->workload),
                                 escaped(job_words(*job))));
-        for (const DeviceRun& run : devices.take(*job, end_s)) {
+        for (const DeviceRun& run : take_devices(free_at, *job, end_s)) {
             const double begin = frame.x(*job->start_s);
             picture.add(fmt::format(
                 "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>", place(begin),
