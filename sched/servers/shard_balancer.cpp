@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -13,8 +12,8 @@
 namespace cohort {
 namespace {
 
-constexpr double kLeastNoise = 0.02;  ///< of a busy time: of clocks
-constexpr int kMostUndone = 8;        ///< that make the rest longer
+constexpr double kLeastBusyNoise = 0.02;  ///< of a busy time: of clocks
+constexpr int kMostUndone = 8;            ///< that make the rest longer
 
 /// A server that is not measured counts as fast as this, seconds.
 constexpr double kUnknown = 1;
@@ -24,19 +23,6 @@ double sure_part(double distance, double error) {
     const double unsure = ShardBalancer::kSure * error;
     return std::abs(distance) <= unsure ? 0
                                         : distance * (1 - unsure * unsure / (distance * distance));
-}
-
-/// No server has less than kLeastShare of an equal share.
-std::vector<double> with_least(std::vector<double> shares) {
-    const double least = ShardBalancer::kLeastShare / static_cast<double>(shares.size());
-    for (double& share : shares) {
-        share = std::max(share, least);
-    }
-    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-    for (double& share : shares) {
-        share /= sum;
-    }
-    return shares;
 }
 
 }  // namespace
@@ -108,7 +94,7 @@ ShardBalancer::Mean ShardBalancer::window_s() const {
 ShardBalancer::Mean ShardBalancer::busy_s(std::size_t server) const {
     Mean mean = mean_of([server](const Window& window) { return window.busy_s[server]; });
     mean.error = std::max(
-        mean.error, kLeastNoise * mean.value / std::sqrt(static_cast<double>(windows_.size())));
+        mean.error, kLeastBusyNoise * mean.value / std::sqrt(static_cast<double>(windows_.size())));
     return mean;
 }
 
@@ -138,7 +124,7 @@ std::vector<ServerSpeed> ShardBalancer::speeds() const {
 }
 
 std::vector<double> ShardBalancer::suited() const {
-    return windows_.empty() ? shares_ : with_least(capacity_shares(speeds(), worker_nodes_));
+    return windows_.empty() ? shares_ : capacity_shares(speeds(), worker_nodes_);
 }
 
 std::optional<ShardBalancer::Resize> ShardBalancer::decide() const {
@@ -160,9 +146,9 @@ bool ShardBalancer::disappointed() const {
 
 std::optional<ShardBalancer::Resize> ShardBalancer::gainful() const {
     const std::vector<ServerSpeed> now = speeds();
-    const std::vector<double> shares = with_least(capacity_shares(now, worker_nodes_));
-    const double gain = slowest_node_s(now, worker_nodes_, shares_) -
-                        slowest_node_s(now, worker_nodes_, shares);
+    const std::vector<double> shares = capacity_shares(now, worker_nodes_);
+    const double gain =
+        slowest_node_s(now, worker_nodes_, shares_) - slowest_node_s(now, worker_nodes_, shares);
     std::size_t slowest = 0;
     for (std::size_t i = 1; i < now.size(); ++i) {
         slowest = now[i].whole_s > now[slowest].whole_s ? i : slowest;
@@ -173,8 +159,8 @@ std::optional<ShardBalancer::Resize> ShardBalancer::gainful() const {
     }
     const double window = window_s().value;
     const double cost = cost_s_ > 0 ? cost_s_ : window;
-    const double sure = gain - kConfidence * busy_s(slowest).error -
-                        cost / (kLasts * static_cast<double>(age_));
+    const double sure =
+        gain - kConfidence * busy_s(slowest).error - cost / (kLasts * static_cast<double>(age_));
     if (sure <= kLeastGain * window) {
         return std::nullopt;
     }

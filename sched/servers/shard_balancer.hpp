@@ -21,8 +21,8 @@ namespace cohort {
 ///     d (1 - kSure^2 v^2 / d^2), or 0 when d < kSure v (Breiman's garrote, 1995, as for workers)
 ///  3. with g the time that the slowest node would save per window with capacity_shares() of these
 ///     speeds, s its standard error, c what a move costs and L how long the speeds are expected to
-///     stay (kLasts times as long as they have): shards move when g - kConfidence s - c / L is above
-///     kLeastGain of a window
+///     stay (kLasts times as long as they have): shards move when g - kConfidence s - c / L is
+///     above kLeastGain of a window
 ///  4. A server's time is not quite in proportion to its share, and may be hidden behind computing:
 ///     a move after which windows have not become shorter by kKept of what was promised, beyond
 ///     chance, is undone, and for kRest windows, twice as many each time, nothing moves
@@ -35,12 +35,10 @@ public:
     /// Of a window. Every worker waits while shards move, and a forecast of less is not better than
     /// the model of a server's time.
     static constexpr double kLeastGain = 0.03;
-    static constexpr double kKept = 0.25;        ///< of a promised gain
-    static constexpr std::size_t kFew = 8;       ///< windows before anything is decided
-    static constexpr std::size_t kMemory = 32;   ///< newest windows that count
-    static constexpr std::int64_t kRest = 64;    ///< windows
-    /// Of an equal share: with less a server would have too few bytes to be measured by.
-    static constexpr double kLeastShare = 0.05;
+    static constexpr double kKept = 0.25;       ///< of a promised gain
+    static constexpr std::size_t kFew = 8;      ///< windows before anything is decided
+    static constexpr std::size_t kMemory = 32;  ///< newest windows that count
+    static constexpr std::int64_t kRest = 64;   ///< windows
 
     struct Resize {
         std::vector<double> shares;
@@ -97,8 +95,8 @@ private:
     std::vector<int> server_nodes_;
     std::vector<int> worker_nodes_;
     std::vector<double> shares_;
-    std::deque<Window> windows_;  ///< newest last
-    std::int64_t age_ = 0;        ///< windows since shares or plan changed
+    std::deque<Window> windows_;   ///< newest last
+    std::int64_t age_ = 0;         ///< windows since shares or plan changed
     std::optional<Window> since_;  ///< when the window in progress began; busy_s as given
     double batches_ = 0;           ///< then
     std::optional<Trial> trial_;

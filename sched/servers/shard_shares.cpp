@@ -17,6 +17,7 @@ constexpr int kHalvings = 100;
 struct ServerNode {
     double speed = 0;    ///< sum of 1 / whole_s of its servers
     double workers = 0;  ///< n / (N - n); negative: all workers are here
+    double floor = 0;    ///< least share of its servers
     double least = 0;    ///< share
     double most = 1;
 
@@ -25,12 +26,9 @@ struct ServerNode {
     }
     /// The shares with which it is done in time; none when least > most.
     void limit(double seconds) {
-        if (workers < 0) {
-            return;
-        }
         const double done = seconds * speed;
-        most = std::min(1.0, done);
-        least = workers > 0 ? std::max(0.0, 1 - done / workers) : 0;
+        most = workers < 0 ? 1 : std::min(1.0, done);
+        least = workers > 0 ? std::max(floor, 1 - done / workers) : floor;
     }
 };
 
@@ -41,6 +39,7 @@ std::map<int, ServerNode> nodes_of(std::span<const ServerSpeed> servers,
         check_invariant(server.whole_s > 0 && std::isfinite(server.whole_s),
                         "a server takes some time");
         nodes[server.node].speed += 1 / server.whole_s;
+        nodes[server.node].floor += kLeastShare / static_cast<double>(servers.size());
     }
     const auto all = static_cast<double>(worker_nodes.size());
     for (auto& [node, one] : nodes) {
@@ -141,8 +140,8 @@ std::vector<std::int64_t> cut_by_shares(std::int64_t units, std::span<const doub
     double before = 0;
     for (std::int64_t i = 1; i < servers; ++i) {
         before += shares[static_cast<std::size_t>(i - 1)];
-        const std::int64_t cut = equal ? units * i / servers
-                                       : std::llround(before / sum * static_cast<double>(units));
+        const std::int64_t cut =
+            equal ? units * i / servers : std::llround(before / sum * static_cast<double>(units));
         cuts.push_back(std::clamp(cut, cuts.back() + 1, units - (servers - i)));
     }
     cuts.push_back(units);

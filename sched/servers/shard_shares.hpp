@@ -12,6 +12,9 @@ struct ServerSpeed {
     double whole_s = 0;  ///< seconds for the pushes, pulls and updates of a reference batch, > 0
 };
 
+/// The least share of a server, of an equal one: with less it has too few bytes to be measured by.
+inline constexpr double kLeastShare = 0.05;
+
 /// The share of the parameters that each server should own, so that the slowest node is done as
 /// early as possible. A node with n of the N workers and the share S of the parameters carries
 /// (N - n) S of them for its servers and n (1 - S) for its workers over the same network card, in
@@ -21,7 +24,7 @@ struct ServerSpeed {
 /// workers are in proportion to 1 / whole_s. What that leaves open is divided in proportion to
 /// 1 / whole_s as well.
 /// @param servers  at least one  @param worker_nodes  node of each worker
-/// @return [servers], sum 1
+/// @return [servers], sum 1, each about kLeastShare / servers at least
 [[nodiscard]] std::vector<double> capacity_shares(std::span<const ServerSpeed> servers,
                                                   std::span<const int> worker_nodes);
 /// The largest t of any node with these shares, seconds.

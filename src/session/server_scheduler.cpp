@@ -20,6 +20,20 @@ void check_accounts(const EngineAccounts& engine, SampleAccounts leases) {
     check_invariant(same, "the accounts of engine and leases agree");
 }
 
+/// Tells a worker which of its leases return.
+void revoke_returned(ServerOrders& orders, int worker, const std::vector<Effect>& effects) {
+    std::vector<std::uint64_t> leases;
+    for (const Effect& effect : effects) {
+        const auto* const lease = std::get_if<ReturnLease>(&effect);
+        if (lease != nullptr && lease->worker == worker) {
+            leases.push_back(lease->lease);
+        }
+    }
+    if (!leases.empty()) {
+        orders.revoke(worker, leases);
+    }
+}
+
 }  // namespace
 
 ServerScheduler::ServerScheduler(TrainingSession& session, EffectHandler& handler,
@@ -338,22 +352,8 @@ void ServerLeases::shorten() {
 
 void ServerLeases::take_back(int worker, ReturnReason reason, bool begun) {
     const std::vector<Effect> effects = session_.engine().take_back(worker, reason, begun);
-    revoke(worker, effects);
+    revoke_returned(orders_, worker, effects);
     effects_.carry_out(effects);
-}
-
-/// Tells a worker which of its leases return.
-void ServerLeases::revoke(int worker, const std::vector<Effect>& effects) {
-    std::vector<std::uint64_t> leases;
-    for (const Effect& effect : effects) {
-        const auto* const lease = std::get_if<ReturnLease>(&effect);
-        if (lease != nullptr && lease->worker == worker) {
-            leases.push_back(lease->lease);
-        }
-    }
-    if (!leases.empty()) {
-        orders_.revoke(worker, leases);
-    }
 }
 
 bool ServerLeases::quiet() const {
@@ -381,7 +381,7 @@ void ServerLeases::begin_fence() {
             const auto* const lease = std::get_if<ReturnLease>(&effect);
             return lease == nullptr || lease->worker != worker;
         });
-        revoke(worker, effects);
+        revoke_returned(orders_, worker, effects);
         returns.insert(returns.end(), effects.begin(), first_other);
         others.insert(others.end(), first_other, effects.end());
     }

@@ -129,7 +129,6 @@ public:
 
 private:
     void follow(const Effect& effect, bool held);
-    void revoke(int worker, const std::vector<Effect>& effects);
     [[nodiscard]] bool deal_once();
     [[nodiscard]] std::vector<DealtLease> deal_to_released();
     [[nodiscard]] bool announce_idle();
@@ -180,8 +179,8 @@ public:
     /// Installs another plan at the next fence, in which nothing is lost; of several that wait the
     /// newest counts, with the newest batches that were given.
     void install(PlanChange change);
-    /// Shards change their owners at the next fence (ServerOrders::move_shards), in which nothing is
-    /// lost; of several calls before it the first counts.
+    /// Shards change their owners at the next fence (ServerOrders::move_shards), in which nothing
+    /// is lost; of several calls before it the first counts.
     void move();
     /// They have changed: work goes on.
     void moved();

@@ -245,7 +245,7 @@ private:
     }
 
     Impl& cluster_;
-    std::map<Parts, KnownEnds> ends_;  ///< of scatters and gathers
+    std::map<Parts, KnownEnds> ends_;    ///< of scatters and gathers
     std::vector<std::uint32_t> use_of_;  ///< by resource: 1 + index in the uses being made, or 0
 };
 

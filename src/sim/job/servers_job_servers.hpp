@@ -246,10 +246,9 @@ private:
             }
         };
         for (std::size_t server = 0; server < servers_.size(); ++server) {
-            const double core_s =
-                passes * job_.transfers_.shard_bytes(server) /
-                    job_.cluster.profile().memory_bytes_per_s +
-                fixed_s;
+            const double core_s = passes * job_.transfers_.shard_bytes(server) /
+                                      job_.cluster.profile().memory_bytes_per_s +
+                                  fixed_s;
             servers_[server].add(
                 {.core_s = core_s, .begun = begun, .done = done, .missing = missing});
         }

@@ -87,8 +87,7 @@ private:
     /// Of servers with all parameters, whose nodes do as they do now.
     [[nodiscard]] std::vector<ServerSpeed> speeds_now() const {
         const ClusterProfile& profile = job_.cluster.profile();
-        const double pushes_bytes =
-            job_.workers() * job_.spec.workload.parameter_bytes;
+        const double pushes_bytes = job_.workers() * job_.spec.workload.parameter_bytes;
         const double passes = job_.workers() + update_passes(job_.spec.optimizer) + 1;
         std::vector<ServerSpeed> speeds;
         for (std::size_t server = 0; server < last_.size(); ++server) {
@@ -124,13 +123,14 @@ private:
         for (std::size_t i = 0; i < moves.size(); ++i) {
             const double bytes = copies * (moves[i].end - moves[i].begin);
             record_.bytes += bytes;
-            transfers_[i] = job_.transfers_.move(moves[i].from, moves[i].to, bytes, [this, i, then] {
-                transfers_[i] = 0;
-                if (--left_ == 0) {
-                    end();
-                    then();
-                }
-            });
+            transfers_[i] =
+                job_.transfers_.move(moves[i].from, moves[i].to, bytes, [this, i, then] {
+                    transfers_[i] = 0;
+                    if (--left_ == 0) {
+                        end();
+                        then();
+                    }
+                });
         }
     }
 
@@ -139,7 +139,7 @@ private:
         record_.ended_s = job_.now();
         note_busy();
         job_.transfers_.resize(resize.shares);
-        balancer_.moved(resize, record_.ended_s - record_.asked_s);
+        balancer_.moved(resize, record_.ended_s - record_.begun_s);
         job_.log.add(EventLog::Kind::kResize, record_.ended_s, record_.bytes);
         job_.result.resizes.push_back(record_);
     }

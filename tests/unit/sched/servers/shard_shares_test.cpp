@@ -31,7 +31,7 @@ void expect_shares(const std::vector<double>& shares, const std::vector<double>&
     }
 }
 
-/// The best slowest time of three nodes over a grid of all shares.
+/// The best slowest time of three nodes over a grid of all shares that a server may have.
 double best_of_grid(const std::vector<ServerSpeed>& servers, const std::vector<int>& workers) {
     constexpr int kSteps = 200;
     double best = INFINITY;
@@ -39,7 +39,9 @@ double best_of_grid(const std::vector<ServerSpeed>& servers, const std::vector<i
         for (int b = 0; a + b <= kSteps; ++b) {
             const double shares[] = {a / double{kSteps}, b / double{kSteps},
                                      (kSteps - a - b) / double{kSteps}};
-            best = std::min(best, slowest_node_s(servers, workers, shares));
+            if (std::ranges::min(shares) >= kLeastShare / 3) {
+                best = std::min(best, slowest_node_s(servers, workers, shares));
+            }
         }
     }
     return best;
