@@ -24,8 +24,6 @@ SHARED = {"JobOptions": "sched/job_options.hpp", "ModeOptions": "sched/mode_opti
           "LearningOptions": "optim/learning_options.hpp"}
 # Virtual jobs do not know these.
 TRAIN_ONLY = {"nesterov"}
-# Real jobs do not know these.
-SIMULATE_ONLY = {"shards", "rebalance_servers"}
 
 
 def fields_of(header, struct):
@@ -89,7 +87,7 @@ def main():
     shared = [path for folder in ("src/formats", "src/optim", "sched")
               for path in (root / folder).rglob("*.cpp")]
     for struct, command, header, folder, others in (
-            ("TrainOptions", "train", "train/options.hpp", "src/train", SIMULATE_ONLY),
+            ("TrainOptions", "train", "train/options.hpp", "src/train", ()),
             ("SimulateOptions", "simulate", "sim/simulation.hpp", "src/sim", TRAIN_ONLY)):
         files = [*(root / folder).rglob("*.cpp"), *shared,
                  root / f"jobs/commands/command_{command}.cpp"]

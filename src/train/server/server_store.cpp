@@ -15,6 +15,11 @@ std::size_t bytes_of(std::size_t floats) {
     return floats * sizeof(float);
 }
 
+Buffer host_floats(Device& host, const ShardRange& range) {
+    constexpr std::size_t kLeast = 64;
+    return host.allocate(std::max(bytes_of(static_cast<std::size_t>(range.floats())), kLeast));
+}
+
 void check_fit(const ShardSnapshot& snapshot, const ShardRange& range,
                const std::vector<OptimizerSlot>& slots) {
     const auto fits = [](const std::vector<float>& values, std::int64_t floats) {
@@ -101,16 +106,32 @@ ShardStore::ShardStore(const Graph& graph, const ShardRange& range,
                        const OptimizerOptions& optimizer, Device& host, Stream& stream,
                        std::unique_ptr<Device> device)
     : graph_(graph),
+      host_(host),
+      stream_(stream),
+      options_(optimizer),
       range_(range),
       kind_(optimizer.kind),
-      theta_(host.allocate(
-          std::max<std::size_t>(static_cast<std::size_t>(range.floats()) * sizeof(float), 64))),
+      theta_(host_floats(host, range)),
       optimizer_(device ? nullptr
                         : make_optimizer(optimizer, graph.parameters(), range.begin, range.end,
                                          host, stream)),
       other_(device ? std::make_unique<ShardDevice>(std::move(device), graph.parameters(), range,
                                                     optimizer)
                     : nullptr) {
+}
+
+void ShardStore::resize(const ShardRange& range) {
+    range_ = range;
+    theta_ = host_floats(host_, range);
+    if (other_) {
+        std::unique_ptr<Device> device = other_->take_device();
+        other_.reset();
+        other_ =
+            std::make_unique<ShardDevice>(std::move(device), graph_.parameters(), range, options_);
+    } else {
+        optimizer_ =
+            make_optimizer(options_, graph_.parameters(), range.begin, range.end, host_, stream_);
+    }
 }
 
 std::span<const float> ShardStore::parameters() const noexcept {

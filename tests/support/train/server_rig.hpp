@@ -178,7 +178,7 @@ protected:
             const auto& part = parts[static_cast<std::size_t>(range.part)];
             all.insert(all.end(), part.begin(), part.begin() + range.parameters());
         }
-        all.insert(all.end(), parts[0].end() - ranges_[0].state, parts[0].end());
+        all.insert(all.end(), parts.back().end() - ranges_.back().state, parts.back().end());
         return all;
     }
 
