@@ -55,6 +55,7 @@ bool ShardBalancer::went(double now_s, double reference_batches, std::span<const
         windows_.pop_front();
     }
     ++age_;
+    moves_ = age_ > static_cast<std::int64_t>(2 * kMemory) ? 0 : moves_;
     rest_ = std::max<std::int64_t>(rest_ - 1, 0);
     since_ = now;
     batches_ = reference_batches;
@@ -123,12 +124,57 @@ std::vector<ServerSpeed> ShardBalancer::speeds() const {
     return speeds;
 }
 
+/// Seconds of busy time per share, around the share in force.
+double ShardBalancer::slope(std::size_t server, double whole_s) const {
+    if (before_.empty()) {
+        return whole_s;
+    }
+    const Mean now = busy_s(server);
+    const Point& then = before_[server];
+    const double risen = now.value - then.busy_s.value;
+    const double slope = risen / (shares_[server] - then.share);
+    const bool sure = std::abs(risen) > kConfidence * std::hypot(now.error, then.busy_s.error);
+    return sure && slope >= kFlattest * whole_s && slope <= kSteepest * whole_s ? slope : whole_s;
+}
+
+/// Shares that are the best for servers which take as long as these shares would make them take.
+ShardBalancer::Outlook ShardBalancer::best(const std::vector<ServerSpeed>& now) const {
+    constexpr int kRounds = 12;  // each comes half as far as the one before
+    Outlook outlook{.shares = capacity_shares(now, worker_nodes_), .slowest_s = 0};
+    std::vector<double> slopes;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        slopes.push_back(slope(i, now[i].whole_s));
+    }
+    std::vector<ServerSpeed> then = now;
+    const auto look = [&] {
+        for (std::size_t i = 0; i < now.size(); ++i) {
+            const double share = outlook.shares[i];
+            const double took_s = now[i].whole_s * shares_[i] + slopes[i] * (share - shares_[i]);
+            then[i].whole_s = std::max(took_s / share, kFlattest * now[i].whole_s);
+        }
+        outlook.slowest_s = slowest_server_s(then, worker_nodes_, outlook.shares);
+    };
+    look();
+    for (int round = 0; round < kRounds && !before_.empty(); ++round) {
+        const std::vector<double> shares = capacity_shares(then, worker_nodes_);
+        for (std::size_t i = 0; i < shares.size(); ++i) {
+            outlook.shares[i] = (outlook.shares[i] + shares[i]) / 2;
+        }
+        look();
+    }
+    return outlook;
+}
+
+std::size_t ShardBalancer::needed() const noexcept {
+    return std::min(kMemory, kFew << static_cast<std::size_t>(moves_));
+}
+
 std::vector<double> ShardBalancer::suited() const {
-    return windows_.empty() ? shares_ : capacity_shares(speeds(), worker_nodes_);
+    return windows_.empty() ? shares_ : best(speeds()).shares;
 }
 
 std::optional<ShardBalancer::Resize> ShardBalancer::decide() const {
-    if (windows_.size() < kFew || shares_.size() < 2) {
+    if (windows_.size() < needed() || shares_.size() < 2) {
         return std::nullopt;
     }
     if (trial_ && disappointed()) {
@@ -146,9 +192,8 @@ bool ShardBalancer::disappointed() const {
 
 std::optional<ShardBalancer::Resize> ShardBalancer::gainful() const {
     const std::vector<ServerSpeed> now = speeds();
-    const std::vector<double> shares = capacity_shares(now, worker_nodes_);
-    const double gain =
-        slowest_node_s(now, worker_nodes_, shares_) - slowest_node_s(now, worker_nodes_, shares);
+    const Outlook outlook = best(now);
+    const double gain = slowest_server_s(now, worker_nodes_, shares_) - outlook.slowest_s;
     std::size_t slowest = 0;
     for (std::size_t i = 1; i < now.size(); ++i) {
         slowest = now[i].whole_s > now[slowest].whole_s ? i : slowest;
@@ -164,11 +209,11 @@ std::optional<ShardBalancer::Resize> ShardBalancer::gainful() const {
     if (sure <= kLeastGain * window) {
         return std::nullopt;
     }
-    return Resize{.shares = shares,
+    return Resize{.shares = outlook.shares,
                   .why = fmt::format("server {} is {:.1f}x slower: {:.3f} -> {:.3f} of the "
                                      "parameters for it",
                                      slowest, now[slowest].whole_s / upper_median(logs),
-                                     shares_[slowest], shares[slowest])};
+                                     shares_[slowest], outlook.shares[slowest])};
 }
 
 void ShardBalancer::moved(const Resize& resize, double stood_s) {
@@ -179,11 +224,16 @@ void ShardBalancer::moved(const Resize& resize, double stood_s) {
         ++undone_;
     } else if (!windows_.empty()) {
         const std::vector<ServerSpeed> now = speeds();
-        trial = Trial{.before = shares_,
-                      .window_s = window_s(),
-                      .promised_s = slowest_node_s(now, worker_nodes_, shares_) -
-                                    slowest_node_s(now, worker_nodes_, resize.shares)};
+        trial = Trial{
+            .before = shares_,
+            .window_s = window_s(),
+            .promised_s = slowest_server_s(now, worker_nodes_, shares_) - best(now).slowest_s};
     }
+    before_.clear();
+    for (std::size_t i = 0; i < shares_.size() && !windows_.empty(); ++i) {
+        before_.push_back({.share = shares_[i], .busy_s = busy_s(i)});
+    }
+    moves_ = std::min(moves_ + 1, 3);
     restart();
     trial_ = std::move(trial);
     shares_ = resize.shares;

@@ -19,12 +19,17 @@ namespace cohort {
 ///  2. a server's speed is its share over its mean busy time. Speeds that differ by chance are
 ///     equal: a distance d from the median, in logarithms, with standard error v becomes
 ///     d (1 - kSure^2 v^2 / d^2), or 0 when d < kSure v (Breiman's garrote, 1995, as for workers)
-///  3. with g the time that the slowest node would save per window with capacity_shares() of these
+///  3. with g the time that the slowest server would save per window with capacity_shares() of
+///  these
 ///     speeds, s its standard error, c what a move costs and L how long the speeds are expected to
 ///     stay (kLasts times as long as they have): shards move when g - kConfidence s - c / L is
 ///     above kLeastGain of a window
-///  4. A server's time is not quite in proportion to its share, and may be hidden behind computing:
-///     a move after which windows have not become shorter by kKept of what was promised, beyond
+///  4. A server's time is not in proportion to its share: each message takes some time, a network
+///     lets some bytes pass at once. Through the times at the shares before the last move and now
+///     goes a line, where it rises by kFlattest to kSteepest times what the proportion would, and
+///     beyond chance. Moves that follow each other need twice as many windows each time
+///  5. A server's time may be hidden behind computing: a move after which windows have not become
+///  shorter by kKept of what was promised, beyond
 ///     chance, is undone, and for kRest windows, twice as many each time, nothing moves
 /// So shares follow measurements and cannot swing. Pure.
 class ShardBalancer {
@@ -36,6 +41,8 @@ public:
     /// the model of a server's time.
     static constexpr double kLeastGain = 0.03;
     static constexpr double kKept = 0.25;       ///< of a promised gain
+    static constexpr double kFlattest = 0.25;   ///< see 4
+    static constexpr double kSteepest = 4;      ///< see 4
     static constexpr std::size_t kFew = 8;      ///< windows before anything is decided
     static constexpr std::size_t kMemory = 32;  ///< newest windows that count
     static constexpr std::int64_t kRest = 64;   ///< windows
@@ -84,11 +91,25 @@ private:
         double promised_s = 0;       ///< gain
     };
 
+    /// A server's busy time at a share.
+    struct Point {
+        double share = 0;
+        Mean busy_s;
+    };
+    /// What is expected of another division.
+    struct Outlook {
+        std::vector<double> shares;
+        double slowest_s = 0;  ///< busy time of the slowest server
+    };
+
     template <class Get>
     [[nodiscard]] Mean mean_of(const Get& get) const;
     [[nodiscard]] Mean window_s() const;
     [[nodiscard]] Mean busy_s(std::size_t server) const;
     [[nodiscard]] std::vector<ServerSpeed> speeds() const;
+    [[nodiscard]] double slope(std::size_t server, double whole_s) const;
+    [[nodiscard]] Outlook best(const std::vector<ServerSpeed>& now) const;
+    [[nodiscard]] std::size_t needed() const noexcept;
     [[nodiscard]] bool disappointed() const;
     [[nodiscard]] std::optional<Resize> gainful() const;
 
@@ -100,9 +121,11 @@ private:
     std::optional<Window> since_;  ///< when the window in progress began; busy_s as given
     double batches_ = 0;           ///< then
     std::optional<Trial> trial_;
-    double cost_s_ = 0;      ///< of the last move
-    std::int64_t rest_ = 0;  ///< windows in which nothing moves
-    int undone_ = 0;         ///< moves, one after the other
+    std::vector<Point> before_;  ///< by server: at the shares before the last move
+    int moves_ = 0;              ///< that followed each other
+    double cost_s_ = 0;          ///< of the last move
+    std::int64_t rest_ = 0;      ///< windows in which nothing moves
+    int undone_ = 0;             ///< moves, one after the other
 };
 
 }  // namespace cohort

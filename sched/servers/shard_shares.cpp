@@ -11,48 +11,58 @@ namespace cohort {
 namespace {
 
 /// Halvings of an interval after which nothing is left of it in double precision.
-constexpr int kHalvings = 100;
+constexpr int kHalvings = 60;
 
 /// Nodes with servers, as capacity_shares() sees them.
 struct ServerNode {
     double speed = 0;    ///< sum of 1 / whole_s of its servers
-    double workers = 0;  ///< n / (N - n); negative: all workers are here
+    double workers = 0;  ///< n / (N - n); 0 where all workers are: none needs the network
     double floor = 0;    ///< least share of its servers
     double least = 0;    ///< share
     double most = 1;
 
-    [[nodiscard]] double seconds(double share) const {
-        return workers < 0 ? 0 : std::max(share, workers * (1 - share)) / speed;
-    }
     /// The shares with which it is done in time; none when least > most.
     void limit(double seconds) {
         const double done = seconds * speed;
-        most = workers < 0 ? 1 : std::min(1.0, done);
+        most = std::min(1.0, done);
         least = workers > 0 ? std::max(floor, 1 - done / workers) : floor;
     }
 };
 
-std::map<int, ServerNode> nodes_of(std::span<const ServerSpeed> servers,
-                                   std::span<const int> worker_nodes) {
-    std::map<int, ServerNode> nodes;
+struct ServerNodes {
+    std::vector<ServerNode> all;
+    std::vector<std::size_t> of_server;  ///< index in `all`
+};
+
+ServerNodes nodes_of(std::span<const ServerSpeed> servers, std::span<const int> worker_nodes) {
+    ServerNodes nodes;
+    std::map<int, std::size_t> known;
     for (const ServerSpeed& server : servers) {
         check_invariant(server.whole_s > 0 && std::isfinite(server.whole_s),
                         "a server takes some time");
-        nodes[server.node].speed += 1 / server.whole_s;
-        nodes[server.node].floor += kLeastShare / static_cast<double>(servers.size());
+        const std::size_t index = known.try_emplace(server.node, known.size()).first->second;
+        nodes.all.resize(known.size());
+        nodes.all[index].speed += 1 / server.whole_s;
+        nodes.all[index].floor += kLeastShare / static_cast<double>(servers.size());
+        nodes.of_server.push_back(index);
+    }
+    std::vector<double> here(known.size(), 0);
+    for (const int node : worker_nodes) {
+        if (const auto found = known.find(node); found != known.end()) {
+            ++here[found->second];
+        }
     }
     const auto all = static_cast<double>(worker_nodes.size());
-    for (auto& [node, one] : nodes) {
-        const auto here = static_cast<double>(std::ranges::count(worker_nodes, node));
-        one.workers = here < all ? here / (all - here) : here > 0 ? -1 : 0;
+    for (std::size_t i = 0; i < here.size(); ++i) {
+        nodes.all[i].workers = here[i] < all ? here[i] / (all - here[i]) : 0;
     }
     return nodes;
 }
 
-bool feasible(std::map<int, ServerNode>& nodes, double seconds) {
+bool feasible(std::vector<ServerNode>& nodes, double seconds) {
     double least = 0;
     double most = 0;
-    for (auto& [index, node] : nodes) {
+    for (ServerNode& node : nodes) {
         node.limit(seconds);
         if (node.least > node.most) {
             return false;
@@ -68,16 +78,16 @@ double share_at(const ServerNode& node, double level) {
 }
 
 /// The level at which the nodes' shares add up to 1.
-double level_of(const std::map<int, ServerNode>& nodes) {
+double level_of(const std::vector<ServerNode>& nodes) {
     double low = 0;
     double high = 0;
-    for (const auto& [index, node] : nodes) {
+    for (const ServerNode& node : nodes) {
         high = std::max(high, 1 / node.speed);
     }
     for (int i = 0; i < kHalvings; ++i) {
         const double middle = (low + high) / 2;
         double sum = 0;
-        for (const auto& [index, node] : nodes) {
+        for (const ServerNode& node : nodes) {
             sum += share_at(node, middle);
         }
         (sum < 1 ? low : high) = middle;
@@ -91,16 +101,18 @@ std::vector<double> equal_shares(std::size_t servers) {
     return std::vector<double>(servers, 1 / static_cast<double>(servers));
 }
 
-double slowest_node_s(std::span<const ServerSpeed> servers, std::span<const int> worker_nodes,
-                      std::span<const double> shares) {
-    std::map<int, ServerNode> nodes = nodes_of(servers, worker_nodes);
-    std::map<int, double> node_shares;
-    for (std::size_t i = 0; i < servers.size(); ++i) {
-        node_shares[servers[i].node] += shares[i];
-    }
+double slowest_server_s(std::span<const ServerSpeed> servers, std::span<const int> worker_nodes,
+                        std::span<const double> shares) {
+    const ServerNodes nodes = nodes_of(servers, worker_nodes);
+    std::vector<double> node_shares(nodes.all.size(), 0);
     double most_s = 0;
-    for (const auto& [index, node] : nodes) {
-        most_s = std::max(most_s, node.seconds(node_shares[index]));
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+        node_shares[nodes.of_server[i]] += shares[i];
+        most_s = std::max(most_s, shares[i] * servers[i].whole_s);
+    }
+    for (std::size_t i = 0; i < node_shares.size(); ++i) {
+        const ServerNode& node = nodes.all[i];
+        most_s = std::max(most_s, node.workers * (1 - node_shares[i]) / node.speed);
     }
     return most_s;
 }
@@ -108,19 +120,19 @@ double slowest_node_s(std::span<const ServerSpeed> servers, std::span<const int>
 std::vector<double> capacity_shares(std::span<const ServerSpeed> servers,
                                     std::span<const int> worker_nodes) {
     check_invariant(!servers.empty(), "shares of at least one server");
-    std::map<int, ServerNode> nodes = nodes_of(servers, worker_nodes);
+    ServerNodes nodes = nodes_of(servers, worker_nodes);
     double low = 0;
-    double high = slowest_node_s(servers, worker_nodes, equal_shares(servers.size()));
-    for (int i = 0; i < kHalvings && high > 0; ++i) {
+    double high = slowest_server_s(servers, worker_nodes, equal_shares(servers.size()));
+    for (int i = 0; i < kHalvings; ++i) {
         const double middle = (low + high) / 2;
-        (feasible(nodes, middle) ? high : low) = middle;
+        (feasible(nodes.all, middle) ? high : low) = middle;
     }
-    (void)feasible(nodes, high);
-    const double level = level_of(nodes);
+    (void)feasible(nodes.all, high);
+    const double level = level_of(nodes.all);
     std::vector<double> shares;
-    for (const ServerSpeed& server : servers) {
-        const ServerNode& node = nodes.at(server.node);
-        shares.push_back(share_at(node, level) / (server.whole_s * node.speed));
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+        const ServerNode& node = nodes.all[nodes.of_server[i]];
+        shares.push_back(share_at(node, level) / (servers[i].whole_s * node.speed));
     }
     const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
     for (double& share : shares) {

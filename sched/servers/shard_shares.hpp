@@ -15,22 +15,22 @@ struct ServerSpeed {
 /// The least share of a server, of an equal one: with less it has too few bytes to be measured by.
 inline constexpr double kLeastShare = 0.05;
 
-/// The share of the parameters that each server should own, so that the slowest node is done as
-/// early as possible. A node with n of the N workers and the share S of the parameters carries
-/// (N - n) S of them for its servers and n (1 - S) for its workers over the same network card, in
-/// either direction, and they keep pace: its time is
-///     t = whole_s max(S, n / (N - n) (1 - S)),
-/// where the servers of a node add up. The shares minimise the largest t; those of nodes without
-/// workers are in proportion to 1 / whole_s. What that leaves open is divided in proportion to
-/// 1 / whole_s as well.
+/// The share of the parameters that each server should own, so that the slowest one is done as
+/// early as possible. A server with the share s takes s whole_s. A node with n of the N workers,
+/// 0 < n < N, and the share S of the parameters carries (N - n) S of them for its servers, and over
+/// the same network card n (1 - S) for its workers, which takes
+///     n / (N - n) (1 - S) / sum of 1 / whole_s of its servers.
+/// The shares minimise the largest of these times; those of servers on nodes without workers are in
+/// proportion to 1 / whole_s. What that leaves open is divided in proportion to 1 / whole_s as
+/// well.
 /// @param servers  at least one  @param worker_nodes  node of each worker
 /// @return [servers], sum 1, each about kLeastShare / servers at least
 [[nodiscard]] std::vector<double> capacity_shares(std::span<const ServerSpeed> servers,
                                                   std::span<const int> worker_nodes);
-/// The largest t of any node with these shares, seconds.
-[[nodiscard]] double slowest_node_s(std::span<const ServerSpeed> servers,
-                                    std::span<const int> worker_nodes,
-                                    std::span<const double> shares);
+/// The largest of these times, seconds.
+[[nodiscard]] double slowest_server_s(std::span<const ServerSpeed> servers,
+                                      std::span<const int> worker_nodes,
+                                      std::span<const double> shares);
 [[nodiscard]] std::vector<double> equal_shares(std::size_t servers);
 
 /// Cuts [0, units) into one range per server, by shares; a server has one unit at least. Equal

@@ -40,7 +40,7 @@ double best_of_grid(const std::vector<ServerSpeed>& servers, const std::vector<i
             const double shares[] = {a / double{kSteps}, b / double{kSteps},
                                      (kSteps - a - b) / double{kSteps}};
             if (std::ranges::min(shares) >= kLeastShare / 3) {
-                best = std::min(best, slowest_node_s(servers, workers, shares));
+                best = std::min(best, slowest_server_s(servers, workers, shares));
             }
         }
     }
@@ -53,8 +53,8 @@ TEST(ShardShares, AreInProportionToSpeedOnNodesWithoutWorkers) {
     expect_shares(shares, {0.3, 0.3, 0.1, 0.3});
     // One of S servers k times as slow: 1 / (S - 1 + 1 / k) of what one server would take, after
     // k / S of it.
-    EXPECT_NEAR(slowest_node_s(servers, each_on_its_node(8), shares), 1 / (3 + 1.0 / 3), 1e-9);
-    EXPECT_NEAR(slowest_node_s(servers, each_on_its_node(8), equal_shares(4)), 3.0 / 4, 1e-9);
+    EXPECT_NEAR(slowest_server_s(servers, each_on_its_node(8), shares), 1 / (3 + 1.0 / 3), 1e-9);
+    EXPECT_NEAR(slowest_server_s(servers, each_on_its_node(8), equal_shares(4)), 3.0 / 4, 1e-9);
 }
 
 /// The slow card carries what its own worker sends and receives, too: with a smaller share for its
@@ -71,9 +71,12 @@ TEST(ShardShares, ServersOfANodeShareItsCard) {
     expect_shares(capacity_shares(servers, each_on_its_node(8)), {0.25, 0.25, 0.5});
 }
 
-TEST(ShardShares, OneNodeForAllTakesWhatItCan) {
+TEST(ShardShares, OnOneNodeForAllEveryServerTakesWhatItCan) {
     const std::vector<ServerSpeed> servers{{.node = 0, .whole_s = 1}, {.node = 0, .whole_s = 3}};
-    expect_shares(capacity_shares(servers, std::vector<int>{0, 0}), {0.75, 0.25});
+    const std::vector<int> workers{0, 0};
+    expect_shares(capacity_shares(servers, workers), {0.75, 0.25});
+    EXPECT_DOUBLE_EQ(slowest_server_s(servers, workers, equal_shares(2)), 1.5);
+    EXPECT_NEAR(slowest_server_s(servers, workers, capacity_shares(servers, workers)), 0.75, 1e-9);
 }
 
 TEST(ShardShares, AreTheBestOfAllSharesOnAnyLayout) {
@@ -89,7 +92,7 @@ TEST(ShardShares, AreTheBestOfAllSharesOnAnyLayout) {
         }
         const std::vector<double> shares = capacity_shares(servers, workers);
         EXPECT_NEAR(std::accumulate(shares.begin(), shares.end(), 0.0), 1, 1e-9);
-        EXPECT_LE(slowest_node_s(servers, workers, shares),
+        EXPECT_LE(slowest_server_s(servers, workers, shares),
                   best_of_grid(servers, workers) * (1 + 1e-9))
             << "round " << round;
     }
