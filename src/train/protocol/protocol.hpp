@@ -173,10 +173,11 @@ struct PushReport {
     bool halves = false;      ///< computed as two halves, with |g|^2 of each:
     double first_squares = 0;
     double second_squares = 0;
+    std::uint32_t layout = 0;  ///< that its payload is cut by
     auto fields() {
         return std::tie(push, lease, version, samples, loss_sum, correct, finite, gradient_norm,
                         times, work, given_up, validation, slot, halves, first_squares,
-                        second_squares);
+                        second_squares, layout);
     }
 };
 

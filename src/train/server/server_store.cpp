@@ -20,19 +20,26 @@ Buffer host_floats(Device& host, const ShardRange& range) {
     return host.allocate(std::max(bytes_of(static_cast<std::size_t>(range.floats())), kLeast));
 }
 
+/// A file has them in the order of their names. Null: there is none of that name.
+const std::vector<float>* find_slot(const ShardSnapshot& snapshot, const std::string& name) {
+    const auto found = std::ranges::find(snapshot.optimizer_slots, name,
+                                         [](const auto& slot) { return slot.first; });
+    return found == snapshot.optimizer_slots.end() ? nullptr : &found->second;
+}
+
 void check_fit(const ShardSnapshot& snapshot, const ShardRange& range,
                const std::vector<OptimizerSlot>& slots) {
     const auto fits = [](const std::vector<float>& values, std::int64_t floats) {
         return static_cast<std::int64_t>(values.size()) == floats;
     };
-    const bool same =
-        snapshot.begin == range.begin && snapshot.end == range.end &&
-        fits(snapshot.parameters, range.parameters()) && fits(snapshot.state, range.state) &&
-        std::equal(slots.begin(), slots.end(), snapshot.optimizer_slots.begin(),
-                   snapshot.optimizer_slots.end(),
-                   [&](const OptimizerSlot& slot, const auto& saved) {
-                       return saved.first == slot.name && fits(saved.second, range.parameters());
-                   });
+    const bool same = snapshot.begin == range.begin && snapshot.end == range.end &&
+                      fits(snapshot.parameters, range.parameters()) &&
+                      fits(snapshot.state, range.state) &&
+                      slots.size() == snapshot.optimizer_slots.size() &&
+                      std::ranges::all_of(slots, [&](const OptimizerSlot& slot) {
+                          const std::vector<float>* saved = find_slot(snapshot, slot.name);
+                          return saved != nullptr && fits(*saved, range.parameters());
+                      });
     if (!same) {
         fail<FileError>({.where = "checkpoint",
                          .what = "it is of another model, range or optimizer",
@@ -182,7 +189,7 @@ void ShardStore::restore(const ShardSnapshot& snapshot) {
     std::copy(snapshot.parameters.begin(), snapshot.parameters.end(), parameters().begin());
     std::copy(snapshot.state.begin(), snapshot.state.end(), state().begin());
     for (std::size_t i = 0; i < slots.size(); ++i) {
-        const std::vector<float>& values = snapshot.optimizer_slots[i].second;
+        const std::vector<float>& values = *find_slot(snapshot, slots[i].name);
         if (other_) {
             other_->set_slot(i, values);
         } else {

@@ -167,7 +167,7 @@ void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
         return;
     }
     if (ticket.validation) {
-        if (ticket.finite && !session_.stopping()) {
+        if (ticket.finite && !session_.stopping() && ticket.layout == moves_.newest_layout()) {
             send_servers(comm_, MessageKind::kReference, ReferenceOrder{ticket.push});
         } else {
             payloads_.discard(ticket.push);

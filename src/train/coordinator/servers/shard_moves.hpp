@@ -35,6 +35,8 @@ public:
     [[nodiscard]] bool request(const std::string& words);
     [[nodiscard]] const std::string& answer() const noexcept { return answer_; }
 
+    /// Number of the newest layout that servers were told of: they discard what is cut by others.
+    [[nodiscard]] std::uint32_t newest_layout() const noexcept { return next_.number; }
     /// The fence is reached: servers move what changes its owner.
     void begin();
     /// @return all servers have what they own: workers are told, and may work again
@@ -52,7 +54,7 @@ private:
     std::vector<double> busy_s_;  ///< by server
     bool automatic_;              ///< the balancer decides
     std::optional<ShardBalancer::Resize> wanted_;
-    ShardLayout next_;         ///< of the move under way
+    ShardLayout next_;         ///< of the move under way, or the last one
     std::set<int> resharded_;  ///< servers that have
     double begun_s_ = 0;
     std::string answer_;
