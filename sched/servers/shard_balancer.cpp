@@ -55,13 +55,13 @@ bool ShardBalancer::went(double now_s, double reference_batches, std::span<const
         windows_.pop_front();
     }
     ++age_;
-    moves_ = age_ > static_cast<std::int64_t>(2 * kMemory) ? 0 : moves_;
-    rest_ = std::max<std::int64_t>(rest_ - 1, 0);
+    past_.moves = age_ > static_cast<std::int64_t>(2 * kMemory) ? 0 : past_.moves;
+    past_.rest = std::max<std::int64_t>(past_.rest - 1, 0);
     since_ = now;
     batches_ = reference_batches;
     if (trial_ && windows_.size() >= kMemory && !disappointed()) {
         trial_.reset();
-        undone_ = 0;
+        past_.undone = 0;
     }
     return true;
 }
@@ -166,7 +166,7 @@ ShardBalancer::Outlook ShardBalancer::best(const std::vector<ServerSpeed>& now) 
 }
 
 std::size_t ShardBalancer::needed() const noexcept {
-    return std::min(kMemory, kFew << static_cast<std::size_t>(moves_));
+    return std::min(kMemory, kFew << static_cast<std::size_t>(past_.moves));
 }
 
 std::vector<double> ShardBalancer::suited() const {
@@ -180,7 +180,7 @@ std::optional<ShardBalancer::Resize> ShardBalancer::decide() const {
     if (trial_ && disappointed()) {
         return Resize{.shares = trial_->before, .why = "the last move did not help"};
     }
-    return rest_ > 0 ? std::nullopt : gainful();
+    return past_.rest > 0 ? std::nullopt : gainful();
 }
 
 /// Windows are longer than the last move promised, and that is not chance.
@@ -203,7 +203,7 @@ std::optional<ShardBalancer::Resize> ShardBalancer::gainful() const {
         logs.push_back(one.whole_s);
     }
     const double window = window_s().value;
-    const double cost = cost_s_ > 0 ? cost_s_ : window;
+    const double cost = past_.cost_s > 0 ? past_.cost_s : window;
     const double sure =
         gain - kConfidence * busy_s(slowest).error - cost / (kLasts * static_cast<double>(age_));
     if (sure <= kLeastGain * window) {
@@ -220,8 +220,8 @@ void ShardBalancer::moved(const Resize& resize, double stood_s) {
     const bool undone = trial_ && resize.shares == trial_->before;
     std::optional<Trial> trial;
     if (undone) {
-        rest_ = kRest << std::min(undone_, kMostUndone);
-        ++undone_;
+        past_.rest = kRest << std::min(past_.undone, kMostUndone);
+        ++past_.undone;
     } else if (!windows_.empty()) {
         const std::vector<ServerSpeed> now = speeds();
         trial = Trial{
@@ -233,11 +233,11 @@ void ShardBalancer::moved(const Resize& resize, double stood_s) {
     for (std::size_t i = 0; i < shares_.size() && !windows_.empty(); ++i) {
         before_.push_back({.share = shares_[i], .busy_s = busy_s(i)});
     }
-    moves_ = std::min(moves_ + 1, 3);
+    past_.moves = std::min(past_.moves + 1, 3);
     restart();
     trial_ = std::move(trial);
     shares_ = resize.shares;
-    cost_s_ = stood_s;
+    past_.cost_s = stood_s;
 }
 
 }  // namespace cohort

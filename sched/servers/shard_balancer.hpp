@@ -96,6 +96,13 @@ private:
         double share = 0;
         Mean busy_s;
     };
+    /// Moves so far.
+    struct Past {
+        double cost_s = 0;      ///< of the last one
+        std::int64_t rest = 0;  ///< windows in which nothing moves
+        int undone = 0;         ///< one after the other
+        int moves = 0;          ///< that followed each other
+    };
     /// What is expected of another division.
     struct Outlook {
         std::vector<double> shares;
@@ -122,10 +129,7 @@ private:
     double batches_ = 0;           ///< then
     std::optional<Trial> trial_;
     std::vector<Point> before_;  ///< by server: at the shares before the last move
-    int moves_ = 0;              ///< that followed each other
-    double cost_s_ = 0;          ///< of the last move
-    std::int64_t rest_ = 0;      ///< windows in which nothing moves
-    int undone_ = 0;             ///< moves, one after the other
+    Past past_;
 };
 
 }  // namespace cohort

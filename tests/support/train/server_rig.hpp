@@ -61,7 +61,7 @@ class ServerRig : public testing::Test {
 protected:
     static constexpr int kWorkers = 3;
 
-    void start(int servers, double stall_limit_s = 60) {
+    void start(int servers, double stall_limit_s = 60, const OptimizerOptions& optimizer = {}) {
         network_ =
             std::make_unique<test::LocalNetwork>(servers + kWorkers, servers, 4096, stall_limit_s);
         ranges_ = cut_shards(graph_, servers);
@@ -74,7 +74,7 @@ protected:
                 CommContext{network_->messenger(server), network_->operations(server),
                             network_->map(), &network_->membership()},
                 ServerParts{.graph = graph_,
-                            .optimizer = optimizer_,
+                            .optimizer = optimizer,
                             .seed = 7,
                             .threads = 1,
                             .hdf5 = &hdf5_},
@@ -218,7 +218,6 @@ protected:
     Graph graph_ = test::server_graph();
     Hdf5Thread hdf5_;
     std::unique_ptr<test::LocalNetwork> network_;
-    OptimizerOptions optimizer_;
     std::vector<ShardRange> ranges_;
     std::uint32_t layout_ = 0;
     CollectingSink gathered_;

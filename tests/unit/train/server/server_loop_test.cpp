@@ -83,10 +83,11 @@ TEST_P(AnyServers, UpdatesReachEveryWorkerWithTheBitsOfOneShard) {
 /// shard that never moved. A push that was given up before and comes later harms nobody.
 TEST_P(AnyServers, MovesKeepEveryBit) {
     for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdamW}) {
-        optimizer_ = {.kind = kind};
+        const OptimizerOptions optimizer{.kind = kind};
         waiting_.clear();
-        start(GetParam());
-        ShardGroup reference(graph_, 1, optimizer_);
+        layout_ = 0;
+        start(GetParam(), 60, optimizer);
+        ShardGroup reference(graph_, 1, optimizer);
         order(MessageKind::kBegin, BeginOrder{});
         order(MessageKind::kFire, whole_update(0, {}));
         std::mt19937 random(3);
