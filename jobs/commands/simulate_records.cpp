@@ -40,8 +40,10 @@ Json servers_json(const SimulationResult& result) {
                            {"cpu_core_s", server.cpu_core_s},
                            {"rx_bytes", server.rx_bytes},
                            {"tx_bytes", server.tx_bytes},
-                           {"busy_s", server.busy_s},
-                           {"share", server.share}});
+                           {"busy_s", server.busy_s}});
+        if (!result.resizes.empty()) {
+            servers.back()["share"] = server.share;
+        }
     }
     return servers;
 }
@@ -225,7 +227,9 @@ std::string simulation_json(const SimulationResult& result, const SimulateOption
     json["predictor_scores"] = predictor_scores_json(result.predictor_scores);
     json["by_worker"] = workers_json(result);
     json["by_server"] = servers_json(result);
-    json["resizes"] = resizes_json(result);
+    if (!result.resizes.empty()) {
+        json["resizes"] = resizes_json(result);
+    }
     json["test_accuracy"] = or_null(!options.no_train, result.accuracy);
     json["test_loss"] = or_null(!options.no_train, result.loss);
     add_times(json, result);
