@@ -42,7 +42,7 @@ endforeach()
 foreach(name measured trace)
   cohort_add_cli_test(${name} MPIRUN SERIAL PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi)
 endforeach()
-foreach(name load modes nodes)
+foreach(name load modes nodes shards)
   cohort_add_cli_test(${name} MPIRUN SERIAL
     PROPERTIES TIMEOUT 400 PROCESSORS 2 LABELS mpi fault)
 endforeach()

@@ -14,7 +14,7 @@ namespace cohort {
 namespace {
 
 constexpr std::string_view kLocal = "localsgd";
-constexpr auto kLocalSteps = std::to_array<int>({2, 4, 8, 16});
+constexpr auto kStepCounts = std::to_array<int>({2, 4, 8, 16});
 
 /// N - 1, N - 2, N - 4, ...: quorums far below N differ little from their neighbours.
 std::vector<int> quorums(int live) {
@@ -85,7 +85,7 @@ std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow
     if (!ring) {
         shapes.push_back({.mode = "asgd"});
     }
-    for (const int steps : drift_known ? std::span(kLocalSteps) : std::span<const int>()) {
+    for (const int steps : drift_known ? std::span(kStepCounts) : std::span<const int>()) {
         for (const bool balanced : {false, true}) {
             shapes.push_back({.mode = fmt::format("{}:{}", kLocal, steps), .balanced = balanced});
         }
