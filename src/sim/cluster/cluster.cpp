@@ -12,8 +12,8 @@
 namespace cohort {
 
 VirtualCluster::Impl::Impl(EventQueue& events, const ClusterProfile& kind, int node_count,
-                           std::unique_ptr<Scenario> what_happens)
-    : queue(events), profile(kind), fluid(events) {
+                           std::unique_ptr<Scenario> what_happens, const ClientWeights* of_clients)
+    : queue(events), profile(kind), fluid(events), weights(of_clients) {
     if (node_count < 1) {
         throw std::logic_error("[VirtualCluster] at least one node is needed");
     }
@@ -154,8 +154,8 @@ double VirtualCluster::Impl::share_left(const Work& each) const {
 }
 
 VirtualCluster::VirtualCluster(EventQueue& queue, const ClusterProfile& profile, int nodes,
-                               std::unique_ptr<Scenario> scenario)
-    : impl_(std::make_unique<Impl>(queue, profile, nodes, std::move(scenario))) {
+                               std::unique_ptr<Scenario> scenario, const ClientWeights* weights)
+    : impl_(std::make_unique<Impl>(queue, profile, nodes, std::move(scenario), weights)) {
 }
 
 VirtualCluster::~VirtualCluster() = default;
@@ -253,16 +253,6 @@ void VirtualCluster::cancel_all(int client) {
     }
 }
 
-void VirtualCluster::set_weight(int client, double weight) {
-    const auto index = static_cast<std::size_t>(client);
-    impl_->weights.resize(std::max(impl_->weights.size(), index + 1), 1);
-    impl_->weights[index] = weight;
-}
-
-const Shares& VirtualCluster::node_shares(int node) const {
-    return impl_->node(node).own;
-}
-
 Shares VirtualCluster::shares(PlaceId place) const {
     const auto& where = impl_->place(place);
     Shares all = where.total;
@@ -270,11 +260,12 @@ Shares VirtualCluster::shares(PlaceId place) const {
     return all;
 }
 
-const VirtualCluster::NodeUse& VirtualCluster::use(int node) {
-    auto& where = impl_->node(node);
-    where.use = {impl_->fluid.served(where.rx), impl_->fluid.served(where.tx),
-                 impl_->fluid.served(where.cores)};
-    return where.use;
+VirtualCluster::NodeState VirtualCluster::node(int node) const {
+    const auto& where = impl_->node(node);
+    return {.shares = where.own,
+            .rx_bytes = impl_->fluid.served(where.rx),
+            .tx_bytes = impl_->fluid.served(where.tx),
+            .cpu_core_s = impl_->fluid.served(where.cores)};
 }
 
 std::size_t VirtualCluster::forget_unused() {

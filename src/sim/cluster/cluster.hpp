@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -14,6 +16,25 @@
 #include "sim/scenario/trace.hpp"
 
 namespace cohort {
+
+/// Weight of each client of the queue (EventQueue::client) where its transfers and its work on
+/// processors share a resource with those of others; 1 unless set. What has begun keeps its weight.
+class ClientWeights {
+public:
+    /// @param client >= 0  @param weight > 0
+    void set(int client, double weight) {
+        const auto index = static_cast<std::size_t>(client);
+        weights_.resize(std::max(weights_.size(), index + 1), 1);
+        weights_[index] = weight;
+    }
+    [[nodiscard]] double of(int client) const {
+        const auto index = static_cast<std::size_t>(client);
+        return index < weights_.size() ? weights_[index] : 1;
+    }
+
+private:
+    std::vector<double> weights_;
+};
 
 /// Nodes with processors and network cards under a virtual clock, and the scenario that slows them
 /// down. Jobs share it. Knows nothing of modes, parameters or gradients.
@@ -34,16 +55,18 @@ public:
         double device_s = 0;
         double backward_share = 0;
     };
-    /// Bytes and core seconds so far.
-    struct NodeUse {
+    /// What the trace says of a node now, for all who are there; bytes and core seconds so far.
+    struct NodeState {
+        Shares shares;
         double rx_bytes = 0;
         double tx_bytes = 0;
         double cpu_core_s = 0;
     };
 
     /// @param scenario may be null: nothing slows anything down
+    /// @param weights outlive it; null: all are 1
     VirtualCluster(EventQueue& queue, const ClusterProfile& profile, int nodes,
-                   std::unique_ptr<Scenario> scenario);
+                   std::unique_ptr<Scenario> scenario, const ClientWeights* weights = nullptr);
     VirtualCluster(const VirtualCluster&) = delete;
     VirtualCluster& operator=(const VirtualCluster&) = delete;
     ~VirtualCluster();
@@ -102,15 +125,10 @@ public:
     double cancel(WorkId work);
     /// Gives up all that a client of the queue has under way (EventQueue::client).
     void cancel_all(int client);
-    /// Weight of a client's transfers and work on processors that begin from now on, where they
-    /// share a resource with others; 1 unless set. @param client >= 0
-    void set_weight(int client, double weight);
 
     /// What the trace says now, its node's share included.
     [[nodiscard]] Shares shares(PlaceId place) const;
-    /// The same of a node, for all who are there.
-    [[nodiscard]] const Shares& node_shares(int node) const;
-    [[nodiscard]] const NodeUse& use(int node);
+    [[nodiscard]] NodeState node(int node) const;
 
 private:
     struct Impl;

@@ -64,7 +64,6 @@ struct VirtualCluster::Impl {
         Shares own;
         std::vector<PlaceId> places;
         std::vector<WorkId> serving;
-        NodeUse use;
     };
     struct Place {
         int node = 0;
@@ -78,7 +77,7 @@ struct VirtualCluster::Impl {
     class ScenarioPlayer;
 
     Impl(EventQueue& events, const ClusterProfile& kind, int node_count,
-         std::unique_ptr<Scenario> what_happens);
+         std::unique_ptr<Scenario> what_happens, const ClientWeights* of_clients);
     ~Impl();
 
     [[nodiscard]] WorkId take_compute(int index, const IterationCost& cost, Action backward,
@@ -97,8 +96,7 @@ struct VirtualCluster::Impl {
     [[nodiscard]] Work& work(WorkId id) { return works[works.index_of(id)]; }
     WorkId take(Stage stage, int owner, Action done);
     [[nodiscard]] double weight_of(const Work& work) const {
-        const auto client = static_cast<std::size_t>(work.client);
-        return client < weights.size() ? weights[client] : 1;
+        return weights != nullptr ? weights->of(work.client) : 1;
     }
 
     EventQueue& queue;
@@ -108,7 +106,7 @@ struct VirtualCluster::Impl {
     std::vector<Place> places;
     std::vector<PlaceId> free_places;  ///< ids that are used again
     SlotTable<Work> works;
-    std::vector<double> weights;  ///< by client; further ones: 1
+    const ClientWeights* weights;
     std::unique_ptr<Transfers> transfers;
     std::unique_ptr<ScenarioPlayer> player;
 };

@@ -4,8 +4,8 @@
 
 namespace cohort {
 
-FleetRoom::FleetRoom(const FleetPlan& plan, VirtualCluster& cluster)
-    : plan_(plan), cluster_(cluster), ledger_(plan.make_room) {
+FleetRoom::FleetRoom(const FleetPlan& plan, VirtualCluster& cluster, ClientWeights& weights)
+    : plan_(plan), cluster_(cluster), weights_(weights), ledger_(plan.make_room) {
 }
 
 /// Jobs on rings have weight 1 and stay where they are: they are what runs beside the others.
@@ -81,7 +81,7 @@ void FleetRoom::end(std::size_t job) {
     }
     book();
     ledger_.release(static_cast<int>(job));
-    cluster_.set_weight(found->second.client, 1);
+    weights_.set(found->second.client, 1);
     running_.erase(found);
     changed_ = true;
 }
@@ -141,7 +141,7 @@ void FleetRoom::review() {
     }
     fresh = fresh || before.size() != ledger_.grants().size();
     for (auto& [job, one] : running_) {
-        cluster_.set_weight(one.client, ledger_.weight(static_cast<int>(job)));
+        weights_.set(one.client, ledger_.weight(static_cast<int>(job)));
         if (fresh || measured(one) > 0) {
             one.since_s = now_s;
             one.samples = one.job->session.counts().samples_applied;

@@ -13,14 +13,14 @@
 namespace cohort {
 
 /// Where the servers of a fleet's jobs go, and whose transfers go first where jobs meet: looks at
-/// the plans in force, asks the rules of docs/making-room.md, and sets the weights of the cluster.
+/// the plans in force, asks the rules of docs/making-room.md, and sets the jobs' weights.
 class FleetRoom {
 public:
     /// Virtual seconds between two reviews at most, as long as jobs run.
     static constexpr double kReviewSeconds = 60;
 
-    /// @param plan, cluster  outlive it
-    FleetRoom(const FleetPlan& plan, VirtualCluster& cluster);
+    /// @param plan, cluster, weights  outlive it
+    FleetRoom(const FleetPlan& plan, VirtualCluster& cluster, ClientWeights& weights);
 
     /// Nodes of the servers of a job that is about to start with its first plan.
     /// @param spec  without servers
@@ -62,6 +62,7 @@ private:
 
     const FleetPlan& plan_;
     VirtualCluster& cluster_;
+    ClientWeights& weights_;
     RoomLedger ledger_;
     std::map<std::size_t, Running> running_;
     std::map<std::size_t, Account> accounts_;

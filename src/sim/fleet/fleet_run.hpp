@@ -90,6 +90,7 @@ private:
     const FleetParts& parts_;
     MakeLearner make_learner_;
     EventQueue queue_;
+    ClientWeights weights_;
     VirtualCluster cluster_;
     FleetQueue waiting_;
     FleetRoom room_;
