@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,7 +57,7 @@ struct FleetPlan {
     std::string profile = "8gpu-10g";
     int nodes = 8;
     int devices_per_node = 0;  ///< 0: the profile's
-    PlacementRule server_placement = PlacementRule::kBeside;
+    PlacementRule server_placement = PlacementRule::kWaits;
     RoomRule make_room = RoomRule::kOff;
     std::uint64_t seed = 1;      ///< of the drawn jobs
     std::string label;           ///< of the result, for comparisons
@@ -135,6 +136,16 @@ struct FleetJobResult {
     [[nodiscard]] std::optional<double> slowdown() const;
 };
 
+/// Room that others made for a job. Seconds are those of a job's pace alone, as predicted.
+struct FleetGrant {
+    int job = 0;        ///< index in FleetResult::jobs
+    double from_s = 0;  ///< of the virtual clock
+    double to_s = 0;
+    double weight = 1;              ///< of its transfers, the largest
+    double gained_s = 0;            ///< what it brought the job
+    std::map<int, double> given_s;  ///< what it took, by job; below 0: that job gained as well
+};
+
 /// How busy each node was between the point before and this one, as shares 0..1 of what it has.
 struct FleetUsePoint {
     double time_s = 0;            ///< end of the time that it is about
@@ -162,6 +173,7 @@ struct FleetResult {
                                     ///< brought
         std::int64_t expired = 0;   ///< ended by time
         std::int64_t returned = 0;  ///< ended with their job or its plan, or by a review
+        std::vector<FleetGrant> list = {};  ///< in the order of their ends
     };
     std::optional<Grants> grants;  ///< none: no room is made
     double makespan_s = 0;         ///< end of the last job

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
@@ -140,6 +141,16 @@ void grant_fields(FleetResult::Grants& grants, const Visit& visit) {
     visit("returned", grants.returned);
 }
 
+template <class Visit>
+void grant_fields(FleetGrant& grant, const Visit& visit) {
+    visit("job", grant.job);
+    visit("from_s", grant.from_s);
+    visit("to_s", grant.to_s);
+    visit("weight", grant.weight);
+    visit("gained_s", grant.gained_s);
+    visit("given_s", grant.given_s);
+}
+
 FleetJson distribution_json(const Distribution& values) {
     return {{"count", values.count},
             {"mean", values.mean},
@@ -180,7 +191,11 @@ FleetResult parse_fleet(const FleetJson& json) {
     FleetResult result;
     fleet_fields(result, JsonReader(json));
     if (json.contains("grants")) {
-        grant_fields(result.grants.emplace(), JsonReader(json.at("grants")));
+        const FleetJson& grants = json.at("grants");
+        grant_fields(result.grants.emplace(), JsonReader(grants));
+        for (const FleetJson& from : grants.at("list")) {
+            grant_fields(result.grants->list.emplace_back(), JsonReader(from));
+        }
     }
     for (const FleetJson& from : json.at("jobs")) {
         job_fields(result.jobs.emplace_back(), JsonReader(from));
@@ -189,6 +204,45 @@ FleetResult parse_fleet(const FleetJson& json) {
         use_fields(result.use.emplace_back(), JsonReader(from));
     }
     return result;
+}
+
+/// Whoever draws the result looks up jobs and nodes by their numbers.
+/// Errors: FileError naming file, place and key.
+void check_numbers(const std::string& file, const FleetResult& result) {
+    const auto check = [&](const std::string& place, const char* key, std::int64_t value,
+                           std::int64_t least, std::int64_t most) {
+        if (value < least || value > most) {
+            fail<FileError>({.where = fmt::format("{}, {}{}", file, place, key),
+                             .what = "the number is out of range",
+                             .expected = fmt::format("{} to {}", least, most),
+                             .got = std::to_string(value)});
+        }
+    };
+    check("", "nodes", result.nodes, 1, std::numeric_limits<int>::max());
+    check("", "devices_per_node", result.devices_per_node, 1, std::numeric_limits<int>::max());
+    const auto jobs = static_cast<std::int64_t>(result.jobs.size());
+    for (const FleetJobResult& job : result.jobs) {
+        const std::string place = fmt::format("job '{}', ", job.name);
+        for (const int node : job.worker_nodes) {
+            check(place, "worker_nodes", node, 0, result.nodes - 1);
+        }
+        for (const int node : job.server_nodes) {
+            check(place, "server_nodes", node, 0, result.nodes - 1);
+        }
+    }
+    for (const FleetUsePoint& point : result.use) {
+        for (const std::vector<double>* some :
+             {&point.devices, &point.cores, &point.rx, &point.tx}) {
+            check("use, ", "numbers of a point", static_cast<std::int64_t>(some->size()),
+                  result.nodes, result.nodes);
+        }
+    }
+    for (const FleetGrant& grant : result.grants.value_or(FleetResult::Grants()).list) {
+        check("grants, ", "job", grant.job, 0, jobs - 1);
+        for (const auto& [giver, seconds] : grant.given_s) {
+            check("grants, ", "given_s", giver, 0, jobs - 1);
+        }
+    }
 }
 
 }  // namespace
@@ -210,7 +264,12 @@ void write_fleet(const std::string& folder, const FleetResult& result) {
     FleetJson json{{"format", kFormat}};
     fleet_fields(all, JsonWriter(json));
     if (all.grants) {
-        grant_fields(*all.grants, JsonWriter(json["grants"] = FleetJson::object()));
+        FleetJson& grants = json["grants"] = FleetJson::object();
+        grant_fields(*all.grants, JsonWriter(grants));
+        FleetJson& list = grants["list"] = FleetJson::array();
+        for (FleetGrant& grant : all.grants->list) {
+            grant_fields(grant, JsonWriter(list.emplace_back(FleetJson::object())));
+        }
     }
     json["summary"] = summary_json(summarise(result));
     FleetJson& jobs = json["jobs"] = FleetJson::array();
@@ -238,7 +297,9 @@ FleetResult read_fleet_result(const std::string& file) {
                              .expected = fmt::format("format {}", kFormat),
                              .got = json.at("format").dump()});
         }
-        return parse_fleet(json);
+        FleetResult result = parse_fleet(json);
+        check_numbers(file, result);
+        return result;
     } catch (const nlohmann::json::exception& error) {
         fail<FileError>({.where = file,
                          .what = "not the result of a fleet",

@@ -1,11 +1,15 @@
 #include "sim/fleet/fleet_room.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "sched/servers/shard_shares.hpp"
 
 namespace cohort {
 
-FleetRoom::FleetRoom(const FleetPlan& plan, VirtualCluster& cluster, ClientWeights& weights)
-    : plan_(plan), cluster_(cluster), weights_(weights), ledger_(plan.make_room) {
+FleetRoom::FleetRoom(const FleetPlan& plan, VirtualCluster& cluster)
+    : plan_(plan), cluster_(cluster), ledger_(plan.make_room) {
 }
 
 /// Jobs on rings have weight 1 and stay where they are: they are what runs beside the others.
@@ -37,7 +41,9 @@ std::vector<int> FleetRoom::place(const JobSpec& spec, int servers) {
         }
     }
     const SyncPlan first = ModeController(spec.choice, spec.setting, 0).start();
-    jobs.push_back(needs_of(spec, cluster_.profile(), cluster_.nodes(), servers, {}, first).placed);
+    const ServersOfJob unplaced{.nodes = {},
+                                .shares = equal_shares(static_cast<std::size_t>(servers))};
+    jobs.push_back(needs_of(spec, cluster_.profile(), cluster_.nodes(), unplaced, first).placed);
     place_servers(nodes(), jobs, plan_.server_placement, spec.seed);
     return jobs.back().servers;
 }
@@ -50,27 +56,36 @@ void FleetRoom::start(std::size_t job, VirtualJob& running, int client) {
     changed_ = true;
 }
 
+bool FleetRoom::changed(const Running& one) {
+    return one.plan != one.job->engine().plan().id || one.shares != one.job->shares();
+}
+
 void FleetRoom::refresh(Running& one) {
-    const SyncPlan& plan = one.job->engine().plan();
-    if (one.plan == plan.id && one.needs.samples_s > 0) {
+    if (!changed(one) && one.needs.samples_s > 0) {
         return;
     }
     const JobSpec& spec = one.job->spec;
-    one.plan = plan.id;
-    one.needs = needs_of(spec, cluster_.profile(), cluster_.nodes(), spec.servers(),
-                         spec.server_nodes, plan);
+    one.plan = one.job->engine().plan().id;
+    one.shares = one.job->shares();
+    one.needs =
+        needs_of(spec, cluster_.profile(), cluster_.nodes(),
+                 {.nodes = spec.server_nodes, .shares = one.shares}, one.job->engine().plan());
     one.since_s = one.job->now();
     one.samples = one.job->session.counts().samples_applied;
 }
 
 void FleetRoom::look(std::size_t job) {
     const auto found = running_.find(job);
-    if (plan_.make_room == RoomRule::kOff || found == running_.end() ||
-        found->second.plan == found->second.job->engine().plan().id) {
+    if (plan_.make_room == RoomRule::kOff || found == running_.end() || !changed(found->second)) {
         return;
     }
+    release(job);
+}
+
+void FleetRoom::release(std::size_t job) {
     book();
     ledger_.release(static_cast<int>(job));
+    book();
     changed_ = true;
 }
 
@@ -79,22 +94,30 @@ void FleetRoom::end(std::size_t job) {
     if (found == running_.end()) {
         return;
     }
-    book();
-    ledger_.release(static_cast<int>(job));
+    release(job);
     weights_.set(found->second.client, 1);
     running_.erase(found);
-    changed_ = true;
 }
 
-/// What the grants in force have brought since the last call.
 void FleetRoom::book() {
     const double now_s = cluster_.queue().now();
     const double passed_s = now_s - std::exchange(booked_s_, now_s);
     for (const auto& [asker, grant] : ledger_.grants()) {
-        accounts_[static_cast<std::size_t>(asker)].taken_s += grant.gain * passed_s;
+        FleetGrant& record =
+            open_.try_emplace(asker, FleetGrant{.job = asker, .from_s = now_s}).first->second;
+        record.weight = std::max(record.weight, grant.weight);
+        record.gained_s += grant.gain * passed_s;
         for (const auto& [giver, loss] : grant.givers) {
-            accounts_[static_cast<std::size_t>(giver)].given_s += loss * passed_s;
+            record.given_s[giver] += loss * passed_s;
         }
+    }
+    for (auto it = open_.begin(); it != open_.end();) {
+        const bool goes_on = ledger_.grants().contains(it->first);
+        if (!goes_on) {
+            it->second.to_s = now_s;
+            over_.push_back(std::move(it->second));
+        }
+        it = goes_on ? std::next(it) : open_.erase(it);
     }
 }
 
@@ -120,6 +143,7 @@ void FleetRoom::review() {
     next_s_ = now_s + kReviewSeconds;
     book();
     ledger_.expire(now_s);
+    book();
     std::vector<RoomJob> jobs;
     for (auto& [job, one] : running_) {
         refresh(one);
@@ -136,10 +160,10 @@ void FleetRoom::review() {
     ledger_.review(now_s, nodes(), jobs);
     for (const auto& [asker, grant] : ledger_.grants()) {
         const auto known = before.find(asker);
-        accounts_[static_cast<std::size_t>(asker)].grants += known == before.end() ? 1 : 0;
         fresh = fresh || known == before.end() || known->second != grant.weight;
     }
     fresh = fresh || before.size() != ledger_.grants().size();
+    book();
     for (auto& [job, one] : running_) {
         weights_.set(one.client, ledger_.weight(static_cast<int>(job)));
         if (fresh || measured(one) > 0) {
@@ -153,17 +177,26 @@ void FleetRoom::report(FleetResult& result) {
     if (plan_.make_room == RoomRule::kOff) {
         return;
     }
-    book();
+    for (const auto& [job, one] : running_) {
+        release(job);
+    }
     const RoomLedger::Counts& counts = ledger_.counts();
     result.grants = {.granted = counts.granted,
                      .refused = counts.refused,
                      .expired = counts.expired,
-                     .returned = counts.returned};
-    for (std::size_t job = 0; job < result.jobs.size(); ++job) {
-        const Account& account = accounts_[job];
-        result.jobs[job].grants = account.grants;
-        result.jobs[job].room_taken_s = account.taken_s;
-        result.jobs[job].room_given_s = account.given_s;
+                     .returned = counts.returned,
+                     .list = std::move(over_)};
+    for (FleetJobResult& job : result.jobs) {
+        job.grants = 0;
+        job.room_taken_s = job.room_given_s = 0;
+    }
+    for (const FleetGrant& grant : result.grants->list) {
+        FleetJobResult& asker = result.jobs[static_cast<std::size_t>(grant.job)];
+        ++*asker.grants;
+        *asker.room_taken_s += grant.gained_s;
+        for (const auto& [giver, seconds] : grant.given_s) {
+            *result.jobs[static_cast<std::size_t>(giver)].room_given_s += seconds;
+        }
     }
 }
 

@@ -19,53 +19,56 @@ public:
     /// Virtual seconds between two reviews at most, as long as jobs run.
     static constexpr double kReviewSeconds = 60;
 
-    /// @param plan, cluster, weights  outlive it
-    FleetRoom(const FleetPlan& plan, VirtualCluster& cluster, ClientWeights& weights);
+    /// @param plan  outlives it  @param cluster  used from the first job on; it may be made with
+    /// weights() after this
+    FleetRoom(const FleetPlan& plan, VirtualCluster& cluster);
+    /// Of all jobs, by their clients.
+    [[nodiscard]] const ClientWeights& weights() const noexcept { return weights_; }
 
     /// Nodes of the servers of a job that is about to start with its first plan.
     /// @param spec  without servers
     [[nodiscard]] std::vector<int> place(const JobSpec& spec, int servers);
     /// A job has started. @param running  valid until end()  @param client  of the queue
     void start(std::size_t job, VirtualJob& running, int client);
-    /// A job may have changed its plan, by what has just happened.
+    /// A job may have changed its plan or shards, by what has just happened.
     void look(std::size_t job);
     /// A job is over, or has failed; nothing happens when it did not start.
     void end(std::size_t job);
     /// Reviews the grants when a job has started, ended or changed its plan, or after
     /// kReviewSeconds. To be called after each event.
     void review_if_due();
-    /// Writes what grants there were, if room is made.
+    /// Ends all grants and writes what there was, if room is made.
     void report(FleetResult& result);
 
 private:
     struct Running {
         VirtualJob* job = nullptr;
         int client = 0;
-        std::uint64_t plan = 0;  ///< that `needs` are for
+        // What `needs` are for.
+        std::uint64_t plan = 0;
+        std::vector<double> shares;
         JobNeeds needs;
         // The pace is measured from here on: the same plan, neighbours and weights.
         double since_s = 0;
         std::int64_t samples = 0;
     };
-    /// What grants brought a job and took from it, seconds of its pace alone.
-    struct Account {
-        std::int64_t grants = 0;
-        double taken_s = 0;
-        double given_s = 0;
-    };
-
+    /// Its plan or shards are others than those that `needs` are for.
+    [[nodiscard]] static bool changed(const Running& one);
     void refresh(Running& one);
     void review();
+    /// What the grants in force have brought since the last call; those that are over are closed.
     void book();
+    void release(std::size_t job);
     [[nodiscard]] std::vector<NodeRoom> nodes() const;
     [[nodiscard]] double measured(const Running& one) const;
 
     const FleetPlan& plan_;
     VirtualCluster& cluster_;
-    ClientWeights& weights_;
+    ClientWeights weights_;
     RoomLedger ledger_;
     std::map<std::size_t, Running> running_;
-    std::map<std::size_t, Account> accounts_;
+    std::map<int, FleetGrant> open_;  ///< grants in force, by asker
+    std::vector<FleetGrant> over_;
     double booked_s_ = 0;
     double next_s_ = 0;
     bool changed_ = false;  ///< jobs or plans, since the last review

@@ -114,9 +114,9 @@ FleetRun::FleetRun(const FleetPlan& plan, const FleetParts& parts, MakeLearner l
     : plan_(plan),
       parts_(parts),
       make_learner_(std::move(learner)),
-      cluster_(queue_, parts.profile(), plan.nodes, nullptr, &weights_),
+      room_(plan, cluster_),
+      cluster_(queue_, parts.profile(), plan.nodes, nullptr, &room_.weights()),
       waiting_(plan.nodes, plan.devices_per_node),
-      room_(plan, cluster_, weights_),
       meter_(cluster_, plan.devices_per_node) {
     for (const FleetJob& job : plan.jobs) {
         result_.jobs.push_back(planned(job));

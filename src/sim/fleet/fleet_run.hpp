@@ -90,10 +90,9 @@ private:
     const FleetParts& parts_;
     MakeLearner make_learner_;
     EventQueue queue_;
-    ClientWeights weights_;
+    FleetRoom room_;
     VirtualCluster cluster_;
     FleetQueue waiting_;
-    FleetRoom room_;
     UseMeter meter_;
     std::map<std::size_t, Active> active_;  ///< by job: not freed yet
     FleetResult result_;

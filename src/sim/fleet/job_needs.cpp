@@ -43,10 +43,10 @@ std::map<int, int> count_of(const std::vector<int>& nodes) {
 class Crossing {
 public:
     /// @param fires  updates until every worker has pushed once
-    Crossing(const JobSpec& spec, const std::vector<int>& servers, bool staged, double fires)
+    Crossing(const JobSpec& spec, const ServersOfJob& servers, bool staged, double fires)
         : workers_(count_of(spec.worker_nodes)) {
-        for (const int node : servers) {
-            shares_[node] += 1 / static_cast<double>(servers.size());
+        for (std::size_t server = 0; server < servers.nodes.size(); ++server) {
+            shares_[servers.nodes[server]] += servers.shares[server];
         }
         for (const auto& [node, count] : workers_) {
             const bool sums =
@@ -116,9 +116,9 @@ private:
 };
 
 JobNeeds needs_with_servers(const JobSpec& spec, const ClusterProfile& profile,
-                            const std::vector<int>& known, const std::vector<int>& nodes,
+                            const ServersOfJob& servers, const std::vector<int>& known,
                             const SyncPlan& plan) {
-    const auto servers = static_cast<double>(nodes.size());
+    const auto count = static_cast<double>(servers.shares.size());
     const std::size_t workers = spec.worker_nodes.size();
     const int steps = plan.work == Work::kDelta ? plan.local_steps : 1;
     const CohortSpec& cohort = plan.cohorts.front();
@@ -126,21 +126,21 @@ JobNeeds needs_with_servers(const JobSpec& spec, const ClusterProfile& profile,
     const bool together = cohort.quorum > 1 || workers == 1;
     const bool staged =
         spec.node_staging != NodeStaging::kOff && stages_pushes(plan, cohort.members.front());
-    const Crossing crossing(spec, nodes, staged, fires);
+    const Crossing crossing(spec, servers, staged, fires);
     const double bytes = spec.workload.parameter_bytes;
     const double card_s = bytes / profile.nic_bytes_per_s;
     const double passes = update_passes(spec.optimizer) + 1;  // and a copy
     const JobTraffic traffic{
         .nodes = spec.worker_nodes,
-        .shares = std::vector<double>(nodes.size(), 1 / servers),
+        .shares = servers.shares,
         .parameter_bytes = bytes,
         .push_core_s = bytes / profile.memory_bytes_per_s,
-        .update_core_s = passes * bytes / profile.memory_bytes_per_s + servers * profile.update_s,
+        .update_core_s = passes * bytes / profile.memory_bytes_per_s + count * profile.update_s,
         .server_threads = profile.server_threads,
         .input_core_s = steps * spec.cost_of(spec.setting.batch).cpu_core_s,
         .input_threads = spec.workload.cpu_threads};
-    const double serve_s = (cohort.quorum * traffic.push_core_s + traffic.update_core_s) /
-                           (servers * profile.server_threads);
+    const double serve_s = (cohort.quorum * traffic.push_core_s + traffic.update_core_s) *
+                           std::ranges::max(servers.shares) / profile.server_threads;
     std::vector<double> own_s;
     for (const int node : spec.worker_nodes) {
         const double share = crossing.share_on(node);
@@ -196,16 +196,16 @@ JobNeeds needs_of_ring(const JobSpec& spec, const ClusterProfile& profile, int n
 
 }  // namespace
 
-JobNeeds needs_of(const JobSpec& spec, const ClusterProfile& profile, int nodes, int servers,
-                  const std::vector<int>& server_nodes, const SyncPlan& plan) {
-    if (servers == 0) {
+JobNeeds needs_of(const JobSpec& spec, const ClusterProfile& profile, int nodes,
+                  const ServersOfJob& servers, const SyncPlan& plan) {
+    if (servers.shares.empty()) {
         return needs_of_ring(spec, profile, nodes);
     }
-    std::vector<int> where = server_nodes;
-    for (int server = static_cast<int>(where.size()); server < servers; ++server) {
-        where.push_back(nodes + server);
+    ServersOfJob somewhere = servers;
+    while (somewhere.nodes.size() < servers.shares.size()) {
+        somewhere.nodes.push_back(nodes + static_cast<int>(somewhere.nodes.size()));
     }
-    return needs_with_servers(spec, profile, server_nodes, where, plan);
+    return needs_with_servers(spec, profile, somewhere, servers.nodes, plan);
 }
 
 }  // namespace cohort

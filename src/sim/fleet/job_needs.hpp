@@ -15,6 +15,12 @@ struct JobNeeds {
     double samples_s = 0;            ///< alone
 };
 
+/// Where the servers of a job are, and what part of the parameters each has.
+struct ServersOfJob {
+    std::vector<int> nodes;      ///< empty: to be placed
+    std::vector<double> shares;  ///< empty: none, rings
+};
+
 /// Needs of a job in closed form; time_plan does the rest. Own time of a worker: input, forward,
 /// the rest of backward beside the push, the servers' update beside the pull (docs/simulate.md).
 /// * Where an update takes several pushes, the transfers of all workers meet: each takes as long as
@@ -23,9 +29,7 @@ struct JobNeeds {
 /// * Servers without nodes count as if each had a node of its own.
 /// * Batches are those of the job's options; averages within groups of workers take nothing; of
 ///   several cohorts the first one counts.
-/// @param servers  of the job; 0: with rings  @param server_nodes  of them; empty: to be placed
 [[nodiscard]] JobNeeds needs_of(const JobSpec& spec, const ClusterProfile& profile, int nodes,
-                                int servers, const std::vector<int>& server_nodes,
-                                const SyncPlan& plan);
+                                const ServersOfJob& servers, const SyncPlan& plan);
 
 }  // namespace cohort
