@@ -57,7 +57,7 @@ void FleetRoom::start(std::size_t job, VirtualJob& running, int client) {
 }
 
 bool FleetRoom::changed(const Running& one) {
-    return one.plan != one.job->engine().plan().id || one.shares != one.job->shares();
+    return one.plan != one.job->engine().plan().id || one.shares != one.job->shares;
 }
 
 void FleetRoom::refresh(Running& one) {
@@ -66,10 +66,11 @@ void FleetRoom::refresh(Running& one) {
     }
     const JobSpec& spec = one.job->spec;
     one.plan = one.job->engine().plan().id;
-    one.shares = one.job->shares();
-    one.needs =
-        needs_of(spec, cluster_.profile(), cluster_.nodes(),
-                 {.nodes = spec.server_nodes, .shares = one.shares}, one.job->engine().plan());
+    one.shares = one.job->shares;
+    const std::vector<double> shares =
+        one.shares.empty() ? equal_shares(spec.server_nodes.size()) : one.shares;
+    one.needs = needs_of(spec, cluster_.profile(), cluster_.nodes(),
+                         {.nodes = spec.server_nodes, .shares = shares}, one.job->engine().plan());
     one.since_s = one.job->now();
     one.samples = one.job->session.counts().samples_applied;
 }

@@ -31,7 +31,6 @@ public:
     ServersJob(VirtualCluster& on, Learner& model, JobSpec job);
     ~ServersJob() override;
     [[nodiscard]] bool stuck() const override;
-    [[nodiscard]] std::vector<double> shares() const override { return transfers_.shares(); }
     const SimulationResult& report() override;
 
 private:

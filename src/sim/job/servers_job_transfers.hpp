@@ -88,13 +88,6 @@ public:
         return parts_.shares.empty() ? 1 / static_cast<double>(parts_.nodes.size())
                                      : parts_.shares[server];
     }
-    [[nodiscard]] std::vector<double> shares() const {
-        std::vector<double> shares;
-        for (std::size_t server = 0; server < parts_.nodes.size(); ++server) {
-            shares.push_back(share(server));
-        }
-        return shares;
-    }
     [[nodiscard]] double shard_bytes(std::size_t server) const {
         return parts_.shares.empty() ? bytes() / static_cast<double>(parts_.nodes.size())
                                      : bytes() * parts_.shares[server];
@@ -111,6 +104,7 @@ public:
             }
         }
         parts_.shares = std::move(shares);
+        job_.shares = parts_.shares;
     }
 
     /// Bytes over the network card of a server's node.

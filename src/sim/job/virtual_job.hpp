@@ -85,9 +85,6 @@ public:
     /// Nothing of it is under way: it would wait for ever.
     [[nodiscard]] virtual bool stuck() const = 0;
 
-    /// The part of the parameters that each server has now; none with rings.
-    [[nodiscard]] virtual std::vector<double> shares() const { return {}; }
-
     /// The result of a job that is over, as far as the job knows it.
     virtual const SimulationResult& report();
 
