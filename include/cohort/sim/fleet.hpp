@@ -146,6 +146,16 @@ struct FleetGrant {
     std::map<int, double> given_s;  ///< what it took, by job; below 0: that job gained as well
 };
 
+/// Grants over a whole run (RoomLedger::Counts).
+struct FleetGrants {
+    std::int64_t granted = 0;
+    std::int64_t refused =
+        0;  ///< doublings of a weight that would have cost more than they brought
+    std::int64_t expired = 0;           ///< ended by time
+    std::int64_t returned = 0;          ///< ended with their job or its plan, or by a review
+    std::vector<FleetGrant> list = {};  ///< in the order of their ends
+};
+
 /// How busy each node was between the point before and this one, as shares 0..1 of what it has.
 struct FleetUsePoint {
     double time_s = 0;            ///< end of the time that it is about
@@ -166,17 +176,8 @@ struct FleetResult {
     std::vector<FleetJobResult> jobs;
     std::vector<FleetUsePoint> use;  ///< at most kUsePoints
     static constexpr std::size_t kUsePoints = 400;
-    /// Grants over the whole run (RoomLedger::Counts).
-    struct Grants {
-        std::int64_t granted = 0;
-        std::int64_t refused = 0;   ///< doublings of a weight that would have cost more than they
-                                    ///< brought
-        std::int64_t expired = 0;   ///< ended by time
-        std::int64_t returned = 0;  ///< ended with their job or its plan, or by a review
-        std::vector<FleetGrant> list = {};  ///< in the order of their ends
-    };
-    std::optional<Grants> grants;  ///< none: no room is made
-    double makespan_s = 0;         ///< end of the last job
+    std::optional<FleetGrants> grants;  ///< none: no room is made
+    double makespan_s = 0;              ///< end of the last job
     std::uint64_t events = 0;
     std::uint64_t digest = 0;  ///< over all jobs
     // Of the real clock; not part of the digest.

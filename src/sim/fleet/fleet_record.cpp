@@ -134,7 +134,7 @@ void fleet_fields(FleetResult& result, const Visit& visit) {
 }
 
 template <class Visit>
-void grant_fields(FleetResult::Grants& grants, const Visit& visit) {
+void grant_fields(FleetGrants& grants, const Visit& visit) {
     visit("granted", grants.granted);
     visit("refused", grants.refused);
     visit("expired", grants.expired);
@@ -237,7 +237,7 @@ void check_numbers(const std::string& file, const FleetResult& result) {
                   result.nodes, result.nodes);
         }
     }
-    for (const FleetGrant& grant : result.grants.value_or(FleetResult::Grants()).list) {
+    for (const FleetGrant& grant : result.grants.value_or(FleetGrants()).list) {
         check("grants, ", "job", grant.job, 0, jobs - 1);
         for (const auto& [giver, seconds] : grant.given_s) {
             check("grants, ", "given_s", giver, 0, jobs - 1);

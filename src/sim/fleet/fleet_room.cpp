@@ -52,6 +52,7 @@ void FleetRoom::start(std::size_t job, VirtualJob& running, int client) {
     Running& one = running_[job];
     one.job = &running;
     one.client = client;
+    one.since_s = running.now();
     refresh(one);
     changed_ = true;
 }
@@ -64,6 +65,9 @@ void FleetRoom::refresh(Running& one) {
     if (!changed(one) && one.needs.samples_s > 0) {
         return;
     }
+    if (one.needs.samples_s > 0) {
+        measure_anew(one);
+    }
     const JobSpec& spec = one.job->spec;
     one.plan = one.job->engine().plan().id;
     one.shares = one.job->shares;
@@ -71,8 +75,6 @@ void FleetRoom::refresh(Running& one) {
         one.shares.empty() ? equal_shares(spec.server_nodes.size()) : one.shares;
     one.needs = needs_of(spec, cluster_.profile(), cluster_.nodes(),
                          {.nodes = spec.server_nodes, .shares = shares}, one.job->engine().plan());
-    one.since_s = one.job->now();
-    one.samples = one.job->session.counts().samples_applied;
 }
 
 void FleetRoom::look(std::size_t job) {
@@ -132,6 +134,31 @@ double FleetRoom::measured(const Running& one) const {
                : static_cast<double>(samples) / seconds / one.needs.samples_s;
 }
 
+/// RoomJob::ahead_s now.
+double FleetRoom::ahead_s(const Running& one) const {
+    const double done =
+        static_cast<double>(one.job->session.counts().samples_applied - one.samples);
+    return one.ahead_s + done / one.needs.samples_s -
+           RoomLimits().least_pace * (one.job->now() - one.since_s);
+}
+
+void FleetRoom::measure_anew(Running& one) const {
+    one.ahead_s = ahead_s(one);
+    one.since_s = one.job->now();
+    one.samples = one.job->session.counts().samples_applied;
+}
+
+RoomJob FleetRoom::look_at(std::size_t job, const Running& one) const {
+    const JobSpec& spec = one.job->spec;
+    const std::int64_t left = spec.budget_samples - one.job->session.counts().samples_applied;
+    return {
+        .id = static_cast<int>(job),
+        .placed = one.needs.placed,
+        .left_s = static_cast<double>(std::max(left, spec.reference_batch())) / one.needs.samples_s,
+        .ahead_s = ahead_s(one),
+        .measured = measured(one)};
+}
+
 void FleetRoom::review_if_due() {
     if (plan_.make_room != RoomRule::kOff && (changed_ || cluster_.queue().now() >= next_s_)) {
         review();
@@ -149,9 +176,7 @@ void FleetRoom::review() {
     for (auto& [job, one] : running_) {
         refresh(one);
         if (one.needs.ring.empty()) {
-            jobs.push_back({.id = static_cast<int>(job),
-                            .placed = one.needs.placed,
-                            .measured = measured(one)});
+            jobs.push_back(look_at(job, one));
         }
     }
     std::map<int, double> before;
@@ -168,8 +193,7 @@ void FleetRoom::review() {
     for (auto& [job, one] : running_) {
         weights_.set(one.client, ledger_.weight(static_cast<int>(job)));
         if (fresh || measured(one) > 0) {
-            one.since_s = now_s;
-            one.samples = one.job->session.counts().samples_applied;
+            measure_anew(one);
         }
     }
 }

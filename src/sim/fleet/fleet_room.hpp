@@ -51,6 +51,7 @@ private:
         // The pace is measured from here on: the same plan, neighbours and weights.
         double since_s = 0;
         std::int64_t samples = 0;
+        double ahead_s = 0;  ///< RoomJob::ahead_s, until then
     };
     /// Its plan or shards are others than those that `needs` are for.
     [[nodiscard]] static bool changed(const Running& one);
@@ -60,7 +61,10 @@ private:
     void book();
     void release(std::size_t job);
     [[nodiscard]] std::vector<NodeRoom> nodes() const;
+    [[nodiscard]] RoomJob look_at(std::size_t job, const Running& one) const;
     [[nodiscard]] double measured(const Running& one) const;
+    [[nodiscard]] double ahead_s(const Running& one) const;
+    void measure_anew(Running& one) const;
 
     const FleetPlan& plan_;
     VirtualCluster& cluster_;
