@@ -34,6 +34,11 @@ double worth_of(RoomRule rule, const RoomJob& job, double pace) {
     return rule == RoomRule::kStar ? -iteration_s(job) / pace : pace / job.left_s;
 }
 
+/// What a job gives to one that ends before it comes back to it when that one has ended.
+bool gets_back(RoomRule rule, const RoomJob& giver, const RoomJob& asker) {
+    return rule == RoomRule::kProgress && giver.left_s > asker.left_s;
+}
+
 /// One look at all jobs: doubles weights as long as it helps.
 class Review {
 public:
@@ -71,7 +76,7 @@ public:
         }
         // What was near at each step adds up: judged once more from scratch, as a whole.
         now_ = model_.solve(weights_);
-        if (!fits(now_) || value(now_) < value(fair_)) {
+        if (value(now_) < value(fair_)) {
             weights_.assign(jobs_.size(), 1.0);
             now_ = fair_;
         }
@@ -101,7 +106,7 @@ private:
         while (weights_[job] < most_[job]) {
             weights_[job] *= 2;
             ContentionModel::Solution next = model_.solve(weights_, &now_);
-            if (!fits(next) || value(next) < value(now_) + least_gain(job)) {
+            if (!fits(next, job) || value(next) < value(now_) + least_gain(job)) {
                 weights_[job] /= 2;
                 ++refused_;
                 return;
@@ -125,10 +130,15 @@ private:
     [[nodiscard]] double least_gain(std::size_t job) const {
         return limits_.least_gain * std::abs(worth_of(rule_, jobs_[job], 1));
     }
-    [[nodiscard]] bool fits(const ContentionModel::Solution& solution) const {
+    /// Nobody loses below the least pace who does not get it back.
+    [[nodiscard]] bool fits(const ContentionModel::Solution& next, std::size_t asker) const {
         for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            if (gets_back(rule_, jobs_[job], jobs_[asker])) {
+                continue;
+            }
             const double least = least_pace_of(progress(fair_, job), limits_, jobs_[job].ahead_s);
-            if (!jobs_[job].agrees && progress(solution, job) < least * (1 - 1e-6)) {
+            const double keeps = std::min(least, progress(now_, job));
+            if (!jobs_[job].agrees && progress(next, job) < keeps * (1 - 1e-6)) {
                 return false;
             }
         }
@@ -184,9 +194,11 @@ void RoomLedger::protect_givers(std::span<const RoomJob> jobs) {
         if (job.agrees || job.measured == 0 || job.measured >= least_pace(job)) {
             continue;
         }
-        for (const auto& [asker, grant] : grants_) {
-            if (grant.givers.contains(job.id)) {
-                caps_[asker] = std::max(1.0, kReturned * grant.weight);
+        for (const RoomJob& other : jobs) {
+            const auto found = grants_.find(other.id);
+            if (found != grants_.end() && found->second.givers.contains(job.id) &&
+                !gets_back(rule_, job, other)) {
+                caps_[other.id] = std::max(1.0, kReturned * found->second.weight);
             }
         }
     }

@@ -94,6 +94,7 @@ TEST(FleetRoom, GrantsAreGivenAndAllOfThemReturned) {
         }
         if (rule == std::string("progress")) {
             EXPECT_GT(gained_s, given_s) << "the sum of progress is predicted to grow";
+            EXPECT_NE(result.digest, off.digest) << "weights reach the network";
         }
         double taken_s = 0;
         for (std::size_t job = 0; job < result.jobs.size(); ++job) {
@@ -104,9 +105,31 @@ TEST(FleetRoom, GrantsAreGivenAndAllOfThemReturned) {
                 << rule << ": nobody is pushed below the limit";
         }
         EXPECT_DOUBLE_EQ(taken_s, gained_s);
-        EXPECT_NE(result.digest, off.digest) << "weights reach the network";
         EXPECT_EQ(run_fleet(plan_of(crowd(rule)), {}).digest, result.digest);
     }
+}
+
+/// Two jobs that would fill the card of node 0 alone: the one that ends first gets nearly all of
+/// it, and the other one has it back afterwards.
+TEST(FleetRoom, WhoHasLessLeftGoesFirstAndNobodyEndsLater) {
+    const auto run = [](const char* rule) {
+        return run_fleet(
+            plan_of(fmt::format("[cluster]\nnodes = 3\n[fleet]\nserver-placement = \"star\"\n"
+                                "make-room = \"{}\"\n[defaults]\nno-train = true\nservers = 1\n"
+                                "workers = 8\ntime-as = \"vgg16\"\n"
+                                "[[job]]\nname = \"on node 0\"\nsamples = 600\n"
+                                "[[job]]\nname = \"long\"\nsamples = 40000\n"
+                                "[[job]]\nname = \"short\"\nsamples = 10000\n",
+                                rule)),
+            {});
+    };
+    const FleetResult off = run("off");
+    const FleetResult room = run("progress");
+    EXPECT_NEAR(*off.jobs[2].slowdown(), 2, 0.2);
+    EXPECT_NEAR(*room.jobs[2].slowdown(), 1, 0.05);
+    EXPECT_LE(*room.jobs[1].end_s, *off.jobs[1].end_s);
+    ASSERT_EQ(room.grants->granted, 1);
+    EXPECT_EQ(room.grants->list[0].to_s, *room.jobs[2].end_s) << "it ends with its job";
 }
 
 /// Learns nothing; its first update after so many fails.
