@@ -27,6 +27,7 @@ struct JobOptions {
     bool overwrite = false;
     int servers = 0;  ///< parameter servers; 0: none with rings, else one
     NodeStaging node_staging = NodeStaging::kAuto;
+    std::string push_tree = "off";        ///< "off", "auto", or groups of nodes, "0,1,2/3,4"
     std::int64_t batch = 1;               ///< samples per step and worker
     std::int64_t samples = 0;             ///< budget in samples applied; 0: by epochs
     double target_accuracy = 0;           ///< in 0..1; the run ends once test accuracy reaches it

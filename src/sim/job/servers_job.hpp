@@ -34,6 +34,7 @@ public:
 
 private:
     class Servers;
+    class Tree;
     class Worker;
     class Group;
     class Arrivals;

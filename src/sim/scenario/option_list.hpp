@@ -56,6 +56,12 @@ void each_of_cluster(Options& o, const Visit& visit) {
            "Servers: whether the gradients of a node's workers are summed there before they are "
            "sent; auto: on nodes with several workers and no server"},
           o.node_staging);
+    visit({"--push-tree",
+           "Servers: sum pushes over nodes on their way: off, auto (a tree by the predicted cards; "
+           "parameters come down the same way where that is quicker), or groups of nodes whose "
+           "first is the head, 0,1,2/3,4,5",
+           "TREE"},
+          o.push_tree);
     visit({"--profile",
            fmt::format("What nodes and workloads are like: {}, or a file (docs/profiles.md)",
                        fmt::join(shipped_profiles(), ", ")),

@@ -95,6 +95,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     spec.measure_gradients = options.measure_gradients;
     spec.seed = options.seed;
     spec.node_staging = options.node_staging;
+    spec.push_tree = parse_push_tree(options.push_tree);
     if (!options.no_train) {
         spec.eval_every_samples =
             options.eval_every_samples > 0 ? options.eval_every_samples : spec.train.samples;
@@ -146,6 +147,7 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
     Learner idle;
     JobSpec spec = job;
     spec.choice = waiting_for_all(spec.setting);
+    spec.push_tree = {};
     if (!spec.server_nodes.empty()) {
         spec.worker_nodes = {spec.worker_nodes.back()};
         spec.setting.live = {true};
