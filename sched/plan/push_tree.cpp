@@ -28,7 +28,8 @@ int node_in(std::string_view word, std::string_view group) {
     int node = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), node);
     if (error != std::errc() || end != word.data() + word.size() || node < 0) {
-        refuse_groups("a group holds a word that is no node", fmt::format("'{}' in '{}'", word, group));
+        refuse_groups("a group holds a word that is no node",
+                      fmt::format("'{}' in '{}'", word, group));
     }
     return node;
 }

@@ -70,19 +70,20 @@ struct TreeCosts {
 ///   summing    c(v) = (w + f + 1) p sum_s / bytes, while the piece is sent; 0 for a single push
 ///              to the servers
 ///   level      t(v) = max(c(v), r(parent)) + l
-///   up         max over nodes (sum of t on the way to the servers) + (C - 1) max t + k server_sum_s
-///   down       the same with s(v) = max(f p / u, max over children p / d), s(servers) from U, and
+///   up         max over nodes (sum of t on the way to the servers) + (C - 1) max t + k
+///   server_sum_s down       the same with s(v) = max(f p / u, max over children p / d), s(servers)
+///   from U, and
 ///              p / bytes local_s; without the tree all workers' pulls: (sum of w) bytes / U + l
 /// Store-and-forward is C = 1. In a chain of n nodes up is (n + C - 1) (p / d + l).
 [[nodiscard]] double round_seconds(const PushTree& tree, const TreeCosts& costs);
 
 /// The tree with the shortest round; flat unless another one is quicker by 2 %. Heads are nodes
 /// with the most spare rate; for each of some bounds on the time of a level, a head gets as many
-/// children as it can serve within the bound, and the bound with the shortest round counts. Up to 64
-/// nodes the best tree is then improved by moving and swapping nodes. O(n log n) for a
-/// bound, some hundred bounds.
-/// Source: pipelined trees as in Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth
-/// broadcast, reduction and scan", Parallel Computing 35 (2009), section 2; here with unequal links.
+/// children as it can serve within the bound, and the bound with the shortest round counts. Up to
+/// 32 nodes the best tree is then improved by moving and swapping nodes. O(n log n) for a bound,
+/// some hundred bounds. Source: pipelined trees as in Sanders, Speck, Traeff, "Two-tree algorithms
+/// for full bandwidth broadcast, reduction and scan", Parallel Computing 35 (2009), section 2; here
+/// with unequal links.
 [[nodiscard]] PushTree build_push_tree(const TreeCosts& costs);
 
 /// Keeps a tree while the forecast of the cards holds: for each card the mean of what it had left,
@@ -118,6 +119,7 @@ struct PushTreeChoice {
 [[nodiscard]] PushTreeChoice parse_push_tree(std::string_view text);
 /// The tree of groups, whole pushes up and parameters straight down as in STAR's code; flat without
 /// groups. @param workers [nodes]  Errors: UsageError for a node that is unknown or has none.
-[[nodiscard]] PushTree tree_of_groups(const PushTreeChoice& choice, const std::vector<int>& workers);
+[[nodiscard]] PushTree tree_of_groups(const PushTreeChoice& choice,
+                                      const std::vector<int>& workers);
 
 }  // namespace cohort

@@ -9,7 +9,7 @@ namespace cohort {
 namespace {
 
 constexpr double kGain = 0.02;  ///< that another tree must be quicker by than the flat one
-constexpr int kSearched = 64;   ///< nodes up to which single moves are tried
+constexpr int kSearched = 32;   ///< nodes up to which single moves are tried
 constexpr int kMostPieces = 16;
 constexpr double kLeastPiece = 1 << 20;  ///< bytes
 
@@ -211,8 +211,8 @@ private:
                            free_.begin() + static_cast<std::ptrdiff_t>(placed));
         for (std::size_t head = 0; head < placed && placed < free_.size(); ++head) {
             const double share = fan_in * spare(free_[head]) / median;
-            const auto room = static_cast<std::size_t>(std::min(
-                std::floor(share + 1e-9), static_cast<double>(free_.size() - placed)));
+            const auto room = static_cast<std::size_t>(
+                std::min(std::floor(share + 1e-9), static_cast<double>(free_.size() - placed)));
             const bool last = head + 1 == placed && room == 0;  // somebody must carry the rest
             const std::size_t end = placed + (last ? 1 : room);
             for (; placed < end; ++placed) {

@@ -42,8 +42,8 @@ public:
         tree_.refresh();
         const std::vector<double> lags = lags_of(releases);
         const auto missing = std::make_shared<int>(tree_.sums_of(on_nodes));
-        const double passes = sums + *missing + update_passes(job_.spec.optimizer) +
-                              static_cast<double>(lags.size());
+        const double passes =
+            sums + *missing + update_passes(job_.spec.optimizer) + static_cast<double>(lags.size());
         const UpdatePtr made =
             order(passes, job_.cluster.profile().update_s, std::move(releases), missing);
         current_ = !lags.empty() && lags.front() == 0 ? made : nullptr;
@@ -174,8 +174,8 @@ private:
     ServersJob& job_;
     Tree tree_;
     std::deque<ServerLine> servers_;
-    std::set<std::uint64_t> staged_;     ///< leases whose pushes wait on their nodes
-    std::weak_ptr<Update> current_;      ///< made a copy of the newest parameters as they are
+    std::set<std::uint64_t> staged_;  ///< leases whose pushes wait on their nodes
+    std::weak_ptr<Update> current_;   ///< made a copy of the newest parameters as they are
 };
 
 }  // namespace cohort

@@ -101,8 +101,7 @@ public:
     }
 
     [[nodiscard]] bool idle() const {
-        return std::ranges::all_of(summing_,
-                                   [](const auto& head) { return head.second.idle(); });
+        return std::ranges::all_of(summing_, [](const auto& head) { return head.second.idle(); });
     }
     /// Gives up all that waits.
     void clear() {
@@ -118,12 +117,12 @@ private:
     /// A node on an update's way.
     struct Stop {
         int node = 0;
-        int next = -1;                    ///< stop that it sends to, or gets from; -1: servers
-        int terms = 0;                    ///< of its sum
-        std::vector<std::size_t> before;  ///< stops that send to it
+        int next = -1;                     ///< stop that it sends to, or gets from; -1: servers
+        int terms = 0;                     ///< of its sum
+        std::vector<std::size_t> before;   ///< stops that send to it
         std::vector<std::size_t> missing;  ///< by piece: stops that have not sent it
-        int pieces = 0;                   ///< that it has sent
-        int received = 0;                 ///< pieces, of parameters
+        int pieces = 0;                    ///< that it has sent
+        int received = 0;                  ///< pieces, of parameters
         bool busy = false;
     };
     struct Flow {
@@ -154,7 +153,8 @@ private:
                   .server_sum_s = shard_s / kind.server_threads,
                   .local_s = bytes / kind.local_bytes_per_s};
         for (std::size_t node = 0; node < nodes(); ++node) {
-            costs_.nodes.push_back({.workers = ranks[node].workers, .servers = ranks[node].servers});
+            costs_.nodes.push_back(
+                {.workers = ranks[node].workers, .servers = ranks[node].servers});
             places_.push_back(job_.cluster.add_place(static_cast<int>(node)));
         }
         refresh();
@@ -226,22 +226,21 @@ private:
             }
         };
         const int next = stop.next < 0 ? -1 : first_[at(flow->stops[at(stop.next)].node)];
-        summing_.at(stop.node)
-            .add({.core_s = core_s,
-                  .begun =
-                      [this, head, next, share, part] {
-                          if (next < 0) {
-                              job_.transfers_.push(head, part, share);
-                          } else {
-                              job_.transfers_.relay(head, next, share, part);
-                          }
-                      },
-                  .done =
-                      [this, head, core_s, part] {
-                          job_.lanes.used(head, core_s, 0);
-                          part();
-                      },
-                  .missing = nullptr});
+        summing_.at(stop.node).add({.core_s = core_s,
+                                    .begun =
+                                        [this, head, next, share, part] {
+                                            if (next < 0) {
+                                                job_.transfers_.push(head, part, share);
+                                            } else {
+                                                job_.transfers_.relay(head, next, share, part);
+                                            }
+                                        },
+                                    .done =
+                                        [this, head, core_s, part] {
+                                            job_.lanes.used(head, core_s, 0);
+                                            part();
+                                        },
+                                    .missing = nullptr});
     }
 
     void sent(const FlowPtr& flow, std::size_t index) {
@@ -312,10 +311,10 @@ private:
     }
 
     ServersJob& job_;
-    std::vector<int> workers_;   ///< [nodes]
-    std::vector<int> first_;     ///< [nodes] worker; -1: none
-    std::vector<bool> staging_;  ///< [nodes] see NodeStaging
-    std::vector<bool> linked_;   ///< [nodes] has a parent or a child in the tree
+    std::vector<int> workers_;           ///< [nodes]
+    std::vector<int> first_;             ///< [nodes] worker; -1: none
+    std::vector<bool> staging_;          ///< [nodes] see NodeStaging
+    std::vector<bool> linked_;           ///< [nodes] has a parent or a child in the tree
     std::map<int, ServerLine> summing_;  ///< by node
     PushTree fixed_;
     PushTreePlanner planner_;

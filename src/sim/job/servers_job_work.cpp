@@ -126,8 +126,7 @@ void ServersJob::Worker::begin_pull() {
 }
 
 void ServersJob::Worker::pull_arrived(const UpdatePtr& update) {
-    record.use.rx_bytes_s =
-        rate(job_->spec.workload.parameter_bytes, job_->now() - free_since_s);
+    record.use.rx_bytes_s = rate(job_->spec.workload.parameter_bytes, job_->now() - free_since_s);
     if (update->working == 0) {
         pulled(released.turn);
     } else {

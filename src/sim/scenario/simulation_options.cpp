@@ -52,8 +52,8 @@ void check_places(const SimulateOptions& o) {
 
 /// @param o  resolved
 void check_push_tree(const SimulateOptions& o) {
-    const ClusterShape shape = spread_over_nodes(o.workers, o.nodes, o.servers,
-                                                 o.server_nodes == ServerNodes::kOwn, 0);
+    const ClusterShape shape =
+        spread_over_nodes(o.workers, o.nodes, o.servers, o.server_nodes == ServerNodes::kOwn, 0);
     std::vector<int> workers(static_cast<std::size_t>(shape.nodes), 0);
     for (const int node : shape.worker_nodes) {
         ++workers[static_cast<std::size_t>(node)];

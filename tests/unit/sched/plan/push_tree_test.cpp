@@ -81,10 +81,10 @@ TEST(PushTree, TimesOfTwoAndThreeLevelsAreThoseOnPaper) {
     costs.local_s = 0.5;
     EXPECT_NEAR(round_seconds(two, costs),
                 (2 + 4) * costs.sum_s + 2 * kLatency + 2 * costs.server_sum_s + pull, 1e-9);
-    EXPECT_NEAR(round_seconds(three, costs),
-                (2 + 5 + 4) * costs.sum_s + costs.server_sum_s + 6 * kLatency + 6 * kPush +
-                    costs.local_s,
-                1e-9);
+    EXPECT_NEAR(
+        round_seconds(three, costs),
+        (2 + 5 + 4) * costs.sum_s + costs.server_sum_s + 6 * kLatency + 6 * kPush + costs.local_s,
+        1e-9);
 }
 
 TEST(PushTree, SlowCardsHoldUpTheirLevel) {
@@ -214,9 +214,8 @@ TEST(PushTreeChoice, SaysWhatGroupsCannotBeUsed) {
     EXPECT_THAT(refused("0,-1"), HasSubstr("'-1'"));
     EXPECT_THAT(refused("0,one"), HasSubstr("'one' in '0,one'"));
     for (const std::vector<int>& workers : {std::vector{1, 1, 1, 1}, {1, 1, 0, 1, 1}}) {
-        EXPECT_THAT(
-            test::message_of<UsageError>([&] { (void)tree_of_groups(groups, workers); }),
-            HasSubstr("unknown or has no workers"));
+        EXPECT_THAT(test::message_of<UsageError>([&] { (void)tree_of_groups(groups, workers); }),
+                    HasSubstr("unknown or has no workers"));
     }
 }
 

@@ -53,6 +53,8 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
          [](auto& o) { o.arch = Architecture::kRing, o.server_nodes = ServerNodes::kOwn; }},
         {"--node-staging",
          [](auto& o) { o.arch = Architecture::kRing, o.node_staging = NodeStaging::kOn; }},
+        {"--push-tree", [](auto& o) { o.arch = Architecture::kRing, o.push_tree = "auto"; }},
+        {"--push-tree", [](auto& o) { o.push_tree = "on"; }},
         {"--nodes", [](auto& o) { o.nodes = 9; }},
         {"--nodes", [](auto& o) { o.workers = 100, o.nodes = 2; }},
         {"persistent", [](auto& o) { o.pattern = "tempest"; }},
