@@ -61,7 +61,11 @@ struct TreeCosts {
     double sum_s = 0;         ///< to read or write a push once, by the thread that sums on a node
     double server_sum_s = 0;  ///< that an update grows by with every sum that the servers get
     double local_s = 0;       ///< to copy the parameters within a node
+    bool down = true;         ///< parameters may come down the tree
 };
+
+/// Pieces that a push of so many bytes is cut into, at most: up to 16, of 1 MiB or more.
+[[nodiscard]] int most_pieces(double bytes);
 
 /// Seconds of a round. With p = bytes / C for C pieces, w workers on a node, f children of it, the
 /// node's spare rates u (out) and d (in), k nodes that send to servers, which together receive at
@@ -70,10 +74,9 @@ struct TreeCosts {
 ///   summing    c(v) = (w + f + 1) p sum_s / bytes, while the piece is sent; 0 for a single push
 ///              to the servers
 ///   level      t(v) = max(c(v), r(parent)) + l
-///   up         max over nodes (sum of t on the way to the servers) + (C - 1) max t + k
-///   server_sum_s down       the same with s(v) = max(f p / u, max over children p / d), s(servers)
-///   from U, and
-///              p / bytes local_s; without the tree all workers' pulls: (sum of w) bytes / U + l
+///   up         (longest sum of t on a way) + (C - 1) max t + k server_sum_s
+///   down       the same with s(v) = max(f p / u, max over children p / d), s(servers) from U;
+///              and local_s / C; without the tree, where all workers pull: (sum of w) bytes / U + l
 /// Store-and-forward is C = 1. In a chain of n nodes up is (n + C - 1) (p / d + l).
 [[nodiscard]] double round_seconds(const PushTree& tree, const TreeCosts& costs);
 

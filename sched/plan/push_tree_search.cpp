@@ -59,7 +59,8 @@ public:
         const double piece = 1.0 / pieces;
         count(draft.parents);
         return {.up = pass(draft, piece, pieces, true) + top_ * costs_.server_sum_s,
-                .down = pass(draft, piece, pieces, false) + piece * costs_.local_s,
+                .down = costs_.down ? pass(draft, piece, pieces, false) + piece * costs_.local_s
+                                    : std::numeric_limits<double>::infinity(),
                 .pull = flat_pull_s()};
     }
 
@@ -146,16 +147,13 @@ private:
 /// Looks for the tree with the shortest round.
 class TreeSearch {
 public:
-    explicit TreeSearch(const TreeCosts& costs) : costs_(costs), clock_(costs) {
+    explicit TreeSearch(const TreeCosts& costs)
+        : costs_(costs), clock_(costs), most_pieces_(most_pieces(costs.bytes)) {
         for (int node = 0; node < static_cast<int>(costs.nodes.size()); ++node) {
             const TreeCosts::Node& one = costs.nodes[slot_of(node)];
             (one.servers == 0 && one.workers > 0 ? free_ : fixed_).push_back(node);
         }
         std::ranges::stable_sort(free_, [this](int a, int b) { return spare(a) > spare(b); });
-        const double most = std::clamp(costs.bytes / kLeastPiece, 1.0, double{kMostPieces});
-        while (2 * most_pieces_ <= most) {
-            most_pieces_ *= 2;
-        }
     }
 
     PushTree find() {
@@ -295,7 +293,7 @@ private:
     RoundClock clock_;
     std::vector<int> free_;   ///< nodes that may be heads or children, most spare rate first
     std::vector<int> fixed_;  ///< the others
-    int most_pieces_ = 1;
+    int most_pieces_;
     Draft best_;
     double best_s_ = std::numeric_limits<double>::infinity();
     int best_pieces_ = 1;
@@ -307,6 +305,14 @@ bool differs(double now, double then) {
 }
 
 }  // namespace
+
+int most_pieces(double bytes) {
+    int pieces = 1;
+    while (pieces < kMostPieces && bytes >= 2 * pieces * kLeastPiece) {
+        pieces *= 2;
+    }
+    return pieces;
+}
 
 double round_seconds(const PushTree& tree, const TreeCosts& costs) {
     const RoundClock::Round round =

@@ -22,8 +22,10 @@ std::string push_text(const PushId& push) {
 
 }  // namespace
 
-PushStaging::PushStaging(Device& device, std::int64_t floats)
-    : pool_(device, floats), bytes_(static_cast<std::size_t>(floats) * sizeof(float)) {
+PushStaging::PushStaging(Device& device, std::int64_t floats, bool exact)
+    : pool_(device, floats),
+      bytes_(static_cast<std::size_t>(floats) * sizeof(float)),
+      exact_(exact) {
 }
 
 PushStaging::~PushStaging() {
@@ -105,7 +107,7 @@ std::vector<int> PushStaging::coming() const {
 }
 
 PushStaging::Pushes::const_iterator PushStaging::find_here(const PushId& push) const {
-    if (!is_node_sum(push)) {
+    if (exact_ || !is_node_sum(push)) {
         const auto at = pushes_.find(push);
         return at != pushes_.end() && at->second.here ? at : pushes_.end();
     }

@@ -21,11 +21,11 @@ namespace cohort {
 /// discarded before all of its bytes are received keeps its memory until they are. Thread safe.
 ///
 /// A node's aggregate (protocol_node.hpp) may be made more than once, under other incarnations:
-/// is_here() and take() ask for any of them.
+/// is_here() and take() ask for any of them, unless the staging is `exact`.
 class PushStaging final : public TransferSink {
 public:
     /// @param floats in every push, see ShardRange::floats
-    PushStaging(Device& device, std::int64_t floats);
+    PushStaging(Device& device, std::int64_t floats, bool exact = false);
     PushStaging(const PushStaging&) = delete;
     PushStaging& operator=(const PushStaging&) = delete;
     ~PushStaging() override;  ///< keeps the memory of pushes that never came to their end
@@ -70,6 +70,7 @@ private:
 
     BufferPool pool_;
     std::size_t bytes_;
+    bool exact_;
     mutable std::mutex mutex_;
     Pushes pushes_;
 };

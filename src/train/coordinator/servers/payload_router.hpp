@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "train/coordinator/servers/node_aggregation.hpp"
@@ -19,6 +20,8 @@ public:
     [[nodiscard]] bool stages(int worker, const SyncPlan& plan) const {
         return nodes_.stages(worker, plan);
     }
+    /// See NodeAggregation.
+    void use_tree(PushTree tree) { nodes_.use_tree(std::move(tree)); }
     /// Every ticket is to be told, before anything else is done with its push.
     void arrived(const PushReport& ticket) { nodes_.arrived(ticket); }
     /// The push is not used.

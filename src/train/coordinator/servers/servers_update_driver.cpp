@@ -15,11 +15,13 @@ ServersUpdateDriver::ServersUpdateDriver(CommContext comm, const JobContext& par
       observer_(observer),
       session_(observer.session()),
       arrivals_(comm.map.servers),
+      cards_(comm.map, parts.options.push_tree, push_bytes(parts)),
       payloads_(comm,
                 staging_nodes(comm.map, parts.options.node_staging, parts.options.deterministic)),
       orders_(comm, observer, payloads_),
       scheduler_(session_, orders_, orders_, ServerScheduler::Dealing::kAhead, parts.options.seed,
                  parts.train_set->info().samples) {
+    payloads_.use_tree(cards_.tree());
 }
 
 /// Every worker that is left starts again, with the evaluation that `extras` ask for.
@@ -174,11 +176,16 @@ void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
 void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
     const PushReport& ticket = push.ticket;
     const double bytes = push_bytes(parts_);
-    observer_.timed(record_of(ticket,
-                              {.seconds = push.sending_s,
-                               .before_s = push.before_s,
-                               .bytes = ticket.slot < 0 ? bytes : 0},
-                              bytes));
+    const IterationRecord record = record_of(ticket,
+                                             {.seconds = push.sending_s,
+                                              .before_s = push.before_s,
+                                              .bytes = ticket.slot < 0 ? bytes : 0},
+                                             bytes);
+    observer_.timed(record);
+    if (!parts_.options.deterministic &&
+        cards_.received(ticket.push.worker, record.use.rx_bytes_s)) {
+        payloads_.use_tree(cards_.tree());
+    }
     if (ticket.halves && ticket.finite) {
         session_.gradients().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
                                     ticket.gradient_norm);

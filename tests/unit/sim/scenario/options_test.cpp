@@ -154,7 +154,7 @@ TEST(SimulateOptionsTest, EveryOptionHasItsOwnName) {
     for (const auto& [name, value] : option_values({})) {
         EXPECT_TRUE(names.insert(name).second) << name;
     }
-    EXPECT_EQ(names.size(), 44U);
+    EXPECT_EQ(names.size(), 45U);
 }
 
 }  // namespace
