@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "cohort/core/error.hpp"
@@ -207,13 +208,12 @@ protected:
         std::vector<float> all;
         for (int server = 0; server < kServers; ++server) {
             Mailbox& mailbox = network_.messenger(server).mailbox(Port::kServer);
-            PushId got;
-            while (got != sum) {
+            while (!came_[server].contains(sum)) {  // sums come in any order
                 const auto message = mailbox.receive(Clock::Seconds(20));
                 if (!message) {
                     throw std::logic_error("the sum does not come");
                 }
-                got = decode<PushHeader>(message->body).push;
+                came_[server].insert(decode<PushHeader>(message->body).push);
             }
             const std::vector<float>& part = sinks_[server].sums.at(sum);
             all.insert(all.end(), part.begin(), part.end());
@@ -236,6 +236,7 @@ protected:
     ShardedLayout layout_{cut_shards(graph_, kServers)};
     test::LocalNetwork network_;
     Sink sinks_[kServers];
+    std::set<PushId> came_[kServers];
     std::vector<std::unique_ptr<CommContext>> comm_;
     std::vector<std::unique_ptr<NodeSlots>> slots_;
     std::map<int, std::unique_ptr<NodeAgent>> agents_;
