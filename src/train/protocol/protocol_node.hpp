@@ -14,8 +14,8 @@
 //     rank)
 //  4. head -> servers                 kPush         transfer: the sum
 // With a push tree (sched/plan/push_tree.hpp) some heads send their sums to another node's head,
-// in pieces (kPiece), and that head adds them to its own; the coordinator's orders say which. When a
-// head of a sum is lost, all sums below the same head of the servers are ordered again, with the
+// in pieces (kPiece), and that head adds them to its own; the coordinator's orders say which. When
+// a head of a sum is lost, all sums below the same head of the servers are ordered again, with the
 // next incarnation, on the way that is left; orders that have not been carried out to their end are
 // dropped for the new ones, or without new ones (kDrop).
 // A worker reuses a slot when it has parameters of the version that contains the slot's gradient,

@@ -107,11 +107,8 @@ std::optional<int> NodeSlots::find_free(std::int64_t version) const noexcept {
 
 NodeAgent::NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker,
                      int descriptor, int pieces)
-    : comm_(comm),
-      layout_(layout),
-      pool_(*device_, layout.floats()),
-      inbox_(*device_, layout.floats(), pieces) {
-    comm.messenger.set_sink(Port::kNode, &inbox_);
+    : comm_(comm), sums_(comm, layout, pieces) {
+    comm.messenger.set_sink(Port::kNode, &sums_.inbox());
     const int rank = comm.map.rank_of_worker(worker);
     const int node = comm.map.ranks[static_cast<std::size_t>(rank)].node;
     for (const int other : comm.map.on_node(node)) {
@@ -138,7 +135,7 @@ void NodeAgent::check() const {
 void NodeAgent::run() noexcept {
     constexpr Clock::Seconds kLook{60};
     try {
-        while (!ended_ || !line_.empty()) {
+        while (!ended_ || !sums_.idle()) {
             std::optional<Message> message;
             {
                 const auto wait =
@@ -148,13 +145,14 @@ void NodeAgent::run() noexcept {
                 }
             }
             handle(*message);
-            advance();
+            sums_.advance();
         }
         complete_transfers(
-            comm_, Port::kNode, "last sums of other nodes", [this] { return inbox_.coming(); },
+            comm_, Port::kNode, "last sums of other nodes",
+            [this] { return sums_.inbox().coming(); },
             [this](const Message& last) {
                 if (static_cast<NodeMessage>(last.kind) == NodeMessage::kPiece) {
-                    inbox_.forget(decode<NodePieceHeader>(last.body));
+                    sums_.inbox().forget(decode<NodePieceHeader>(last.body));
                 }
             });
     } catch (...) {
@@ -165,15 +163,13 @@ void NodeAgent::run() noexcept {
 
 void NodeAgent::handle(const Message& message) {
     switch (static_cast<NodeMessage>(message.kind)) {
-        case NodeMessage::kMemory: open(decode<NodeMemoryNote>(message.body)); break;
-        case NodeMessage::kSum: add(decode<NodeSumOrder>(message.body)); break;
-        case NodeMessage::kPiece: inbox_.arrived(decode<NodePieceHeader>(message.body)); break;
-        case NodeMessage::kDrop: drop(decode<NodeDropOrder>(message.body)); break;
-        case NodeMessage::kFree: {
-            const auto order = decode<NodeFreeOrder>(message.body);
-            memory_.at(order.push.worker).set_free(order.slot, order.push, 0);
+        case NodeMessage::kMemory: sums_.open(decode<NodeMemoryNote>(message.body)); break;
+        case NodeMessage::kSum: sums_.add(decode<NodeSumOrder>(message.body)); break;
+        case NodeMessage::kPiece:
+            sums_.inbox().arrived(decode<NodePieceHeader>(message.body));
             break;
-        }
+        case NodeMessage::kDrop: sums_.drop(decode<NodeDropOrder>(message.body)); break;
+        case NodeMessage::kFree: sums_.set_free(decode<NodeFreeOrder>(message.body)); break;
         case NodeMessage::kEnd: ended_ = true; break;
         default:
             fail<PeerError>({.where = "node staging",
@@ -183,7 +179,18 @@ void NodeAgent::handle(const Message& message) {
     }
 }
 
-void NodeAgent::open(const NodeMemoryNote& note) {
+NodeSums::NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces)
+    : comm_(comm),
+      layout_(layout),
+      pool_(*device_, layout.floats()),
+      inbox_(*device_, layout.floats(), pieces) {
+}
+
+void NodeSums::set_free(const NodeFreeOrder& order) {
+    memory_.at(order.push.worker).set_free(order.slot, order.push, 0);
+}
+
+void NodeSums::open(const NodeMemoryNote& note) {
     const int rank = comm_.map.rank_of_worker(note.worker);
     const RankInfo& info = comm_.map.ranks.at(static_cast<std::size_t>(rank));
     memory_.insert_or_assign(note.worker,
@@ -191,7 +198,7 @@ void NodeAgent::open(const NodeMemoryNote& note) {
 }
 
 /// Sums are made in the order of versions: other nodes wait for those of older updates first.
-void NodeAgent::add(NodeSumOrder order) {
+void NodeSums::add(NodeSumOrder order) {
     if (order.top.incarnation > 0) {
         PushId before = order.top;
         --before.incarnation;
@@ -205,7 +212,7 @@ void NodeAgent::add(NodeSumOrder order) {
 }
 
 /// Forgets orders for this incarnation of a sum on the servers, and older ones.
-void NodeAgent::drop(const NodeDropOrder& order) {
+void NodeSums::drop(const NodeDropOrder& order) {
     for (auto at = line_.begin(); at != line_.end();) {
         const bool named =
             same_push(at->top, order.top) && at->top.incarnation <= order.top.incarnation;
@@ -217,7 +224,7 @@ void NodeAgent::drop(const NodeDropOrder& order) {
             inbox_.discard(input.sum);
         }
         if (order.all) {  // nobody else may have made it, and servers do not need it
-            set_free(*at);
+            free_slots(*at);
         }
         if (at == line_.begin()) {
             sum_ = nullptr;
@@ -227,15 +234,14 @@ void NodeAgent::drop(const NodeDropOrder& order) {
     }
 }
 
-/// Notes of memory and pieces come from other ranks than orders, and may be later.
-void NodeAgent::advance() {
+void NodeSums::advance() {
     while (!line_.empty()) {
         std::vector<int> ranks = missing();
         if (!ranks.empty()) {
             if (!lacks_) {
-                lacks_ = comm_.operations.begin("sums and memory of nodes",
-                                                line_.front().sum.sequence,
-                                                [ranks = std::move(ranks)] { return ranks; });
+                lacks_ =
+                    comm_.operations.begin("sums and memory of nodes", line_.front().sum.sequence,
+                                           [ranks = std::move(ranks)] { return ranks; });
             }
             return;
         }
@@ -246,7 +252,7 @@ void NodeAgent::advance() {
 
 /// World ranks whose memory the first order needs and that have not told of it, or that have not
 /// sent the next piece; the whole of it when it goes to the servers.
-std::vector<int> NodeAgent::missing() const {
+std::vector<int> NodeSums::missing() const {
     const NodeSumOrder& order = line_.front();
     std::vector<int> ranks;
     for (const NodeTerm& term : order.terms) {
@@ -267,7 +273,7 @@ std::vector<int> NodeAgent::missing() const {
     return ranks;
 }
 
-void NodeAgent::make_piece() {
+void NodeSums::make_piece() {
     const NodeSumOrder& order = line_.front();
     if (sum_ == nullptr) {
         sum_ = pool_.take();
@@ -293,15 +299,14 @@ void NodeAgent::make_piece() {
 
 /// Sums a piece of the first order, block by block. @param made  called with the floats of the sum
 /// that are made so far
-void NodeAgent::make_part(int piece, const std::function<void(std::int64_t end)>& made) {
+void NodeSums::make_part(int piece, const std::function<void(std::int64_t end)>& made) {
     const NodeSumOrder& order = line_.front();
     const std::int64_t begin = inbox_.begin_of(piece);
     const std::int64_t end = inbox_.begin_of(piece + 1);
     std::vector<SumTerm> terms;
     for (const NodeTerm& term : order.terms) {
-        terms.push_back(
-            {.values = memory_.at(term.push.worker).values(term.slot).data() + begin,
-             .coefficient = static_cast<float>(term.coefficient)});
+        terms.push_back({.values = memory_.at(term.push.worker).values(term.slot).data() + begin,
+                         .coefficient = static_cast<float>(term.coefficient)});
     }
     std::vector<std::shared_ptr<const float>> inputs;
     for (const NodeInput& input : order.inputs) {
@@ -316,7 +321,7 @@ void NodeAgent::make_part(int piece, const std::function<void(std::int64_t end)>
 }
 
 /// One transfer per server, which leaves while the sum is made.
-void NodeAgent::send_to_servers(const NodeSumOrder& order) {
+void NodeSums::send_to_servers(const NodeSumOrder& order) {
     std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
     for (const ShardRange& shard : layout_.shards()) {
         transfers.push_back(comm_.start_transfer(
@@ -329,9 +334,8 @@ void NodeAgent::send_to_servers(const NodeSumOrder& order) {
                 const std::span<float> part = layout_.part(sum_.get(), layout_.shards()[i]);
                 const std::int64_t done = end - (part.data() - sum_.get());
                 if (done > 0) {
-                    transfers[i]->release(
-                        std::min(static_cast<std::uint64_t>(done) * sizeof(float),
-                                 static_cast<std::uint64_t>(part.size_bytes())));
+                    transfers[i]->release(std::min(static_cast<std::uint64_t>(done) * sizeof(float),
+                                                   static_cast<std::uint64_t>(part.size_bytes())));
                 }
             }
         });
@@ -339,7 +343,7 @@ void NodeAgent::send_to_servers(const NodeSumOrder& order) {
 }
 
 /// Slots may be used again by owners with parameters that contain the sum.
-void NodeAgent::set_free(const NodeSumOrder& order) const {
+void NodeSums::free_slots(const NodeSumOrder& order) const {
     for (const NodeTerm& term : order.terms) {
         if (const auto memory = memory_.find(term.push.worker); memory != memory_.end()) {
             memory->second.set_free(term.slot, term.push,
@@ -349,10 +353,10 @@ void NodeAgent::set_free(const NodeSumOrder& order) const {
 }
 
 /// All pieces of the first order are made. What comes late of old updates is thrown away.
-void NodeAgent::finish() {
+void NodeSums::finish() {
     constexpr std::int64_t kKept = 64;  // versions that may be ordered again
     const NodeSumOrder& order = line_.front();
-    set_free(order);
+    free_slots(order);
     inbox_.discard_sums(static_cast<std::int64_t>(order.sum.sequence) - kKept);
     line_.pop_front();
     sum_ = nullptr;

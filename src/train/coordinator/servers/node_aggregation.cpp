@@ -174,9 +174,9 @@ std::optional<std::pair<int, NodeFreeOrder>> NodeAggregation::discard(const Push
 /// Those in which it had a part, and that may not be made.
 std::vector<NodeAggregation::Sum> NodeAggregation::take_sums(int worker) {
     const int rank = map_.rank_of_worker(worker);
-    const auto others = std::stable_partition(
-        sums_.begin(), sums_.end(),
-        [rank](const Sum& sum) { return std::ranges::count(sum.ranks, rank) == 0; });
+    const auto others = std::stable_partition(sums_.begin(), sums_.end(), [rank](const Sum& sum) {
+        return std::ranges::count(sum.ranks, rank) == 0;
+    });
     std::vector<Sum> left(others, sums_.end());
     sums_.erase(others, sums_.end());
     return left;

@@ -45,7 +45,8 @@ bool NodeCards::received(int worker, double bytes_per_s) {
     std::vector<double> nodes(costs_.nodes.size(), 0);
     for (std::size_t one = 0; one < rates_.size(); ++one) {
         const int rank = map_.rank_of_worker(static_cast<int>(one));
-        double& node = nodes[static_cast<std::size_t>(map_.ranks[static_cast<std::size_t>(rank)].node)];
+        double& node =
+            nodes[static_cast<std::size_t>(map_.ranks[static_cast<std::size_t>(rank)].node)];
         node = std::max(node, rates_[one]);
     }
     std::vector<double> known = nodes;

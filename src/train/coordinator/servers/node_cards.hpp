@@ -13,9 +13,9 @@ namespace cohort {
 /// of kCard, times the node's rate over the median of all nodes where that is below 1. Pure.
 class NodeCards {
 public:
-    static constexpr double kCard = 1.177e9;    ///< bytes/s: 10 Gbit/s less headers
-    static constexpr double kMemory = 1e10;     ///< bytes/s that a thread moves
-    static constexpr double kLatency = 5e-5;    ///< seconds
+    static constexpr double kCard = 1.177e9;  ///< bytes/s: 10 Gbit/s less headers
+    static constexpr double kMemory = 1e10;   ///< bytes/s that a thread moves
+    static constexpr double kLatency = 5e-5;  ///< seconds
 
     /// @param option  as parse_push_tree reads it  @param bytes  of a push
     /// Errors: UsageError for groups that the job's nodes cannot form.

@@ -61,8 +61,8 @@ protected:
         return order;
     }
     static const NodeSumOrder& order_to(const NodeAggregation::Orders& orders, int rank) {
-        const auto found = std::ranges::find(orders.sums, rank,
-                                             &std::pair<int, NodeSumOrder>::first);
+        const auto found =
+            std::ranges::find(orders.sums, rank, &std::pair<int, NodeSumOrder>::first);
         return found == orders.sums.end() ? throw std::logic_error("no order") : found->second;
     }
     /// World rank of the first worker of a node.
@@ -303,7 +303,8 @@ TEST(NodeCards, PlanByRates) {
     NodeCards cards(map, "auto", 400e6);
     const PushTree first = cards.tree();
     ASSERT_FALSE(first.flat());
-    const auto head = *std::ranges::find_if(first.parents(), [](int parent) { return parent >= 0; });
+    const auto head =
+        *std::ranges::find_if(first.parents(), [](int parent) { return parent >= 0; });
     bool changed = false;
     for (int round = 0; round < 4; ++round) {
         for (int worker = 0; worker < map.workers(); ++worker) {
