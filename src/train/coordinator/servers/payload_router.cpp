@@ -32,6 +32,9 @@ void PayloadRouter::send_update(FireOrder& order) {
 }
 
 void PayloadRouter::send_node_orders(const NodeAggregation::Orders& orders) {
+    for (const auto& [rank, order] : orders.drops) {
+        send_order(comm_, {rank, Port::kNode}, NodeMessage::kDrop, order);
+    }
     for (const auto& [rank, order] : orders.sums) {
         send_order(comm_, {rank, Port::kNode}, NodeMessage::kSum, order);
     }
@@ -61,7 +64,7 @@ void PayloadRouter::worker_lost_at_the_end(int worker) {
 
 void PayloadRouter::worker_joined(int worker) {
     live_.at(static_cast<std::size_t>(worker)) = true;
-    nodes_.joined(worker);
+    send_node_orders(nodes_.joined(worker));
 }
 
 void PayloadRouter::send_frees(int worker) {

@@ -23,6 +23,8 @@ public:
     /// How the parameters are divided among servers.
     [[nodiscard]] const ShardLayout& layout() const noexcept { return layout_; }
     void set_layout(ShardLayout layout) { layout_ = std::move(layout); }
+    /// See NodeAggregation.
+    void use_tree(PushTree tree) { nodes_.use_tree(std::move(tree)); }
     /// Every ticket is to be told, before anything else is done with its push.
     void arrived(const PushReport& ticket) { nodes_.arrived(ticket); }
     /// The push is not used.

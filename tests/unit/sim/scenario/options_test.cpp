@@ -53,6 +53,10 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
          [](auto& o) { o.arch = Architecture::kRing, o.server_nodes = ServerNodes::kOwn; }},
         {"--node-staging",
          [](auto& o) { o.arch = Architecture::kRing, o.node_staging = NodeStaging::kOn; }},
+        {"--push-tree", [](auto& o) { o.arch = Architecture::kRing, o.push_tree = "auto"; }},
+        {"--push-tree", [](auto& o) { o.push_tree = "on"; }},
+        {"equal with --push-tree",
+         [](auto& o) { o.shards = ShardSizes::kCapacity, o.push_tree = "auto"; }},
         {"--nodes", [](auto& o) { o.nodes = 9; }},
         {"--nodes", [](auto& o) { o.workers = 100, o.nodes = 2; }},
         {"persistent", [](auto& o) { o.pattern = "tempest"; }},
@@ -152,7 +156,7 @@ TEST(SimulateOptionsTest, EveryOptionHasItsOwnName) {
     for (const auto& [name, value] : option_values({})) {
         EXPECT_TRUE(names.insert(name).second) << name;
     }
-    EXPECT_EQ(names.size(), 44U);
+    EXPECT_EQ(names.size(), 45U);
 }
 
 }  // namespace
