@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -21,17 +22,25 @@ HOSTS = 4  # the first has the server, the others two workers each
 WORKERS = 6
 
 
-def train(hosts, folder, name, *options):
-    """@return folder of results, summary, bytes to the server's host per update"""
+def train(hosts, folder, name, *options, kills=False):
+    """@param kills  the launcher waits for what was killed: when the job has ended, so do the hosts
+    @return folder of results, summary, bytes to the server's host per update"""
     out = folder / name
     words = ["-n", 1 + WORKERS, "--bind", "none", "--", "train", "--data", folder / "data.h5", "--out", out, "--arch",
              "servers", "--mode", "ssgd", "--model", "mlp", "--batch", 5, "--threads", 1, "--checkpoint-every-s", 0,
              *options]
     before = hosts.received_bytes(0)
-    done = subprocess.run([*hosts.launch(slots=[1, 2, 2, 2]), *map(str, words)], capture_output=True, text=True,
-                          check=False, timeout=100, env={**os.environ, "COHORT": str(COHORT)})
-    received = hosts.received_bytes(0) - before
-    CHECK.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+    log = folder / f"{name}.log"
+    with log.open("w") as lines, subprocess.Popen(
+            [*hosts.launch(slots=[1, 2, 2, 2]), *map(str, words)], stdout=lines, stderr=subprocess.STDOUT,
+            env={**os.environ, "COHORT": str(COHORT)}) as job:
+        end = time.monotonic() + 100
+        while job.poll() is None and time.monotonic() < end and not (kills and (out / "exit_code").exists()):
+            time.sleep(0.05)
+        received = hosts.received_bytes(0) - before
+        if kills or job.returncode is None:
+            hosts.close()
+    CHECK.assertEqual((out / "exit_code").read_text(encoding="utf-8").split()[:1], ["0"], log.read_text())
     summary = json.loads((out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     CHECK.assertEqual(summary["samples_outstanding"], 0)
     return out, summary, received / summary["updates"]
@@ -53,9 +62,9 @@ def main():
         CHECK.assertEqual(cli_support.tensors(once).keys(), cli_support.tensors(flat).keys())
         print(f"bytes to the server per update: {flat_bytes:.0f}, with a tree {tree_bytes:.0f}")
         # The head dies, then the other worker of its host.
-        _, summary, _ = train(hosts, folder, "lost", "--samples", 3000, "--compute", "sleep:10ms", "--inject",
-                              "rank=1,kill=0.3s;rank=2,kill=0.5s", *groups)
-        CHECK.assertEqual(summary["samples_applied"], 3000)
+        _, summary, _ = train(hosts, folder, "lost", "--samples", 1500, "--compute", "sleep:5ms", "--lost-after-s", 5,
+                              "--inject", "rank=1,kill=0.3s;rank=2,kill=0.5s", *groups, kills=True)
+        CHECK.assertEqual(summary["samples_applied"], 1500)
         CHECK.assertEqual(summary["lost"], 2)
 
 
