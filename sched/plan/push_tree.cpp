@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -17,11 +18,11 @@ std::size_t index_of(int node) {
     return static_cast<std::size_t>(node);
 }
 
-[[noreturn]] void refuse_groups(std::string what, std::string got) {
+[[noreturn]] void refuse_groups(const std::string& what, const std::string& got) {
     fail<UsageError>({.where = "--push-tree",
-                      .what = std::move(what),
+                      .what = what,
                       .expected = "off, auto, or groups of nodes such as 0,1,2/3,4,5",
-                      .got = std::move(got)});
+                      .got = got});
 }
 
 int node_in(std::string_view word, std::string_view group) {
@@ -101,15 +102,15 @@ std::vector<int> PushTree::route(const std::vector<bool>& parts,
                                  const std::vector<bool>& live) const {
     std::vector<int> to(parents_.size(), kNobody);
     std::vector<std::vector<int>> senders(parents_.size());
-    for (auto at = order_.rbegin(); at != order_.rend(); ++at) {
-        const auto node = index_of(*at);
+    for (const int at : std::ranges::reverse_view(order_)) {
+        const auto node = index_of(at);
         const bool here = live.empty() || live[node];
         std::vector<int> passed = std::exchange(senders[node], {});
         if (here && (parts[node] || passed.size() > 1)) {
             for (const int sender : passed) {
-                to[index_of(sender)] = *at;
+                to[index_of(sender)] = at;
             }
-            passed = {*at};
+            passed = {at};
         }
         const int parent = parents_[node];
         for (const int sender : passed) {

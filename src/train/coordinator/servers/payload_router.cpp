@@ -7,11 +7,20 @@
 
 namespace cohort {
 
-PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes, ShardLayout layout)
+PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes, NodeCards cards,
+                             ShardLayout layout)
     : comm_(comm),
       nodes_(comm.map, std::move(nodes)),
+      cards_(std::move(cards)),
       layout_(std::move(layout)),
       live_(static_cast<std::size_t>(comm.map.workers()), true) {
+    nodes_.use_tree(cards_.tree());
+}
+
+void PayloadRouter::received(int worker, double bytes_per_s) {
+    if (cards_.received(worker, bytes_per_s)) {
+        nodes_.use_tree(cards_.tree());
+    }
 }
 
 void PayloadRouter::discard(const PushId& push) {

@@ -15,15 +15,14 @@ ServersUpdateDriver::ServersUpdateDriver(CommContext comm, const JobContext& par
       observer_(observer),
       session_(observer.session()),
       arrivals_(comm.map.servers),
-      cards_(comm.map, parts.options.push_tree, push_bytes(parts)),
       payloads_(comm,
                 staging_nodes(comm.map, parts.options.node_staging, parts.options.deterministic),
+                NodeCards(comm.map, parts.options.push_tree, push_bytes(parts)),
                 ShardMoves::first_layout(parts, comm.map)),
       moves_(comm, parts, session_, payloads_),
       orders_(comm, observer, payloads_, moves_),
       scheduler_(session_, orders_, orders_, ServerScheduler::Dealing::kAhead, parts.options.seed,
                  parts.train_set->info().samples) {
-    payloads_.use_tree(cards_.tree());
 }
 
 /// Every worker that is left starts again, with the evaluation that `extras` ask for.
@@ -210,9 +209,8 @@ void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
         record.steps = lease->work.steps;
     }
     observer_.timed(record);
-    if (!parts_.options.deterministic &&
-        cards_.received(ticket.push.worker, record.use.rx_bytes_s)) {
-        payloads_.use_tree(cards_.tree());
+    if (!parts_.options.deterministic) {
+        payloads_.received(ticket.push.worker, record.use.rx_bytes_s);
     }
     if (ticket.halves && ticket.finite) {
         session_.gradients().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},

@@ -7,7 +7,6 @@
 
 #include "cohort/core/clock.hpp"
 #include "session/server_scheduler.hpp"
-#include "train/coordinator/servers/node_cards.hpp"
 #include "train/coordinator/servers/order_sender.hpp"
 #include "train/coordinator/servers/payload_router.hpp"
 #include "train/coordinator/servers/push_arrivals.hpp"
@@ -65,7 +64,6 @@ private:
     TrainingSession& session_;
     SteadyClock clock_;
     PushArrivals arrivals_;
-    NodeCards cards_;
     PayloadRouter payloads_;
     ShardMoves moves_;
     OrderSender orders_;
