@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/require.hpp"
 #include "cohort/formats/profile.hpp"
 #include "cohort/sim/fleet.hpp"
 #include "formats/toml_reader.hpp"
@@ -384,6 +385,8 @@ private:
                                   .expected = "another predictor",
                                   .got = "oracle"});
             }
+            require(one_of(job.options.push_tree, {"off", "auto"}), "--push-tree",
+                    "off or auto: a job's nodes are chosen when it starts", job.options.push_tree);
             job.options.profile = plan_.profile;
             job.options = checked(std::move(job.options));
             check_profile(job.options, profile_);
