@@ -121,7 +121,8 @@ agent_words() {
 build_command() {
     local name
     if [[ $launcher == srun ]]; then
-        command=(srun --mpi=pmix --ntasks="$ranks" --kill-on-bad-exit=0 --wait=0)
+        # Training deals with the ranks that it loses, other commands end with them.
+        command=(srun --mpi=pmix --ntasks="$ranks" --kill-on-bad-exit="$([[ -n $out ]] && echo 0 || echo 1)" --wait=0)
         if ((ranks > ${SLURM_NTASKS:-ranks})); then
             command+=(--overcommit)
         elif [[ -n ${SLURM_CPUS_PER_TASK:-} ]]; then

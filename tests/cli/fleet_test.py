@@ -95,11 +95,15 @@ class Fleet(ProgramTest):
                 (FLEET.replace("workers = 16", "workers = 17"), 2, "job 'large'] the job can never start"),
                 (FLEET.replace("arrival = 1", "arrival = -1"), 2, "line 24, job 'large', arrival]"),
                 (FLEET.replace("{data}", "missing.h5"), 3, "missing.h5"),
-                (FLEET.replace("[cluster]", "[cluster"), 2, "line 2]")):
+                (FLEET.replace("[cluster]", "[cluster"), 2, "line 2]"),
+                (FLEET + "[real]\nlr = 0.1\n", 2, "real.lr] an option of virtual jobs too"),
+                (FLEET + "[real]\nresume = true\n", 2, "expected cohort fleet --resume"),
+                (FLEET + "[real]\nloader-threads = \"x\"\n", 2, "real.loader-threads] the value cannot be used")):
             done = run("fleet", self.file(text), "--out", self.out(), code=code)
             self.assertIn(words, done.stderr)
             self.assertFalse(self.out().exists())
         self.assertIn("a file of jobs is needed", run("fleet", code=2).stderr)
+        self.assertIn("a virtual fleet runs in one go", run("fleet", self.file(FLEET), "--resume", code=2).stderr)
 
     def test_a_signal_ends_it_with_what_there_is(self):
         text = TIME_ONLY + "samples = 100000000000\n[[job]]\nname = \"a\"\n[[job]]\nname = \"b\"\n"

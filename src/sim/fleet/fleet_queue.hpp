@@ -30,6 +30,8 @@ public:
     };
 
     FleetQueue(int nodes, int devices_per_node);
+    /// Nodes with so many devices each.
+    explicit FleetQueue(const std::vector<int>& devices);
 
     /// A job arrives. @param workers 1 .. all devices  Errors: std::logic_error for more.
     void submit(int job, int workers);
