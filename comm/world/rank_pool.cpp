@@ -12,6 +12,8 @@
 namespace cohort {
 namespace {
 
+/// Messages have a communicator of their own: Open MPI's create_group, by which Worlds are made,
+/// sends on `world` with tags like any other.
 constexpr int kPoolTag = 0;
 constexpr std::chrono::milliseconds kPoolLook{10};
 
@@ -44,7 +46,7 @@ const RankMap& RankPool::map() const noexcept {
 void RankPool::send(int to, const std::vector<std::byte>& body) {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Isend(body.data(), mpi_count(body.size()), MPI_BYTE, to, kPoolTag,
-                        impl_->comms.world, &request));
+                        impl_->comms.transfer, &request));
     while (!ended(request)) {
         std::this_thread::sleep_for(kPoolLook);
     }
@@ -55,14 +57,14 @@ std::optional<RankPool::Message> RankPool::receive(Clock::Seconds limit) {
     while (true) {
         int found = 0;
         MPI_Status status{};
-        check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPoolTag, impl_->comms.world, &found, &status));
+        check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPoolTag, impl_->comms.transfer, &found, &status));
         if (found != 0) {
             int count = 0;
             check_mpi(MPI_Get_count(&status, MPI_BYTE, &count));
             Message message{.from = status.MPI_SOURCE,
                             .body = std::vector<std::byte>(static_cast<std::size_t>(count))};
             check_mpi(MPI_Recv(message.body.data(), count, MPI_BYTE, status.MPI_SOURCE, kPoolTag,
-                               impl_->comms.world, MPI_STATUS_IGNORE));
+                               impl_->comms.transfer, MPI_STATUS_IGNORE));
             return message;
         }
         const auto left = end - std::chrono::steady_clock::now();
