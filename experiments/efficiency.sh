@@ -31,4 +31,18 @@ sweep efficiency mlp 0 look-ahead 0.0125 0.025 0.05 0.1 0.2 0.4
 sweep efficiency mlp 0.9 look-ahead 0.005 0.01 0.02 0.04 0.08 0.16
 sweep efficiency-large lenet 0.9 look-ahead 0.0025 0.005 0.01 0.02
 sweep efficiency-large lenet 0 look-ahead 0.0125 0.025 0.05
+for model in softmax smallcnn mlp lenet; do
+    for momentum in 0 0.9; do
+        case $model-$momentum in
+            lenet-0) rates="0.0125 0.025 0.05" ;;
+            lenet-*) rates="0.0025 0.005 0.01 0.02" ;;
+            *-0) rates="0.0125 0.025 0.05 0.1 0.2 0.4" ;;
+            *) rates="0.005 0.01 0.02 0.04 0.08 0.16" ;;
+        esac
+        for lr in $rates; do
+            "$cohort" sweep "$here/efficiency-local.toml" --out "$folder/local-$model-$lr-$momentum-look-ahead" \
+                --jobs "$jobs" --set "data=$data" --set "model=$model" --set "lr=$lr" --set "momentum=$momentum"
+        done
+    done
+done
 "$cohort" efficiency train "$folder"/*-look-ahead "$folder"/*-keep --out "$folder/model.toml" --overwrite

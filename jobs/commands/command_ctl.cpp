@@ -14,8 +14,10 @@ class CtlCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         app.add_option("request", words_,
-                       "mode MODE: goes on in that mode; status: mode, progress and workers; stop: "
-                       "ends the run after a checkpoint")
+                       "mode MODE: goes on in that mode; status: mode, progress and workers; "
+                       "servers: where the parameters are; servers 1:3: divides them so among "
+                       "servers; servers capacity: as measured; stop: ends the run after a "
+                       "checkpoint")
             ->type_name("WORDS");
         app.add_option("--out", out_, "The --out folder of the running job; required")
             ->type_name("DIR");

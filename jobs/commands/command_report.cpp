@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
 #include "cohort/report/sweep_results.hpp"
+#include "cohort/sim/fleet.hpp"
 #include "cohort/sim/simulation.hpp"
 #include "core/log.hpp"
 #include "data/dataset/text_file.hpp"
@@ -18,8 +20,8 @@ class ReportCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         app.add_option("results", results_,
-                       "A sweep's folder, or result files of cohort simulate or their folders; "
-                       "required")
+                       "A sweep's folder, or result files of cohort simulate or their folders, or "
+                       "folders of cohort fleet; required")
             ->type_name("PATH");
         out_.declare(app, "--out",
                      "The HTML page to write; default: report.html beside the first result. A page "
@@ -30,7 +32,14 @@ public:
 
     ExitCode run(const CommandContext& context) override {
         need(!results_.empty(), "cohort report", "nothing to report on",
-             "a sweep's folder, or results of cohort simulate");
+             "a sweep's folder, or results of cohort simulate or cohort fleet");
+        const auto fleets = std::ranges::count_if(results_, is_fleet);
+        if (fleets > 0) {
+            need(static_cast<std::size_t>(fleets) == results_.size(),
+                 *std::ranges::find_if_not(results_, is_fleet), "is no fleet, but others are",
+                 fmt::format("only folders with {}, or none", kFleetFile));
+            return report_fleets(context);
+        }
         const SweepResults results = read();
         if (results.rows.empty()) {
             fail<FileError>({.where = results_.front(),
@@ -63,6 +72,47 @@ private:
                    : (std::filesystem::path(path).parent_path() / "report.html").string();
     }
 
+    static bool is_fleet(const std::string& path) {
+        return exists(path + "/" + kFleetFile) ||
+               std::filesystem::path(path).filename() == kFleetFile;
+    }
+
+    /// A fleet without a label gets its folder's name.
+    [[nodiscard]] FleetResults read_fleets() const {
+        FleetResults fleets;
+        for (const std::string& path : results_) {
+            const std::filesystem::path file = std::filesystem::weakly_canonical(
+                exists(path + "/" + kFleetFile) ? path + "/" + kFleetFile : path);
+            fleets.files.push_back(file.string());
+            FleetResult result = read_fleet_result(fleets.files.back());
+            if (result.label.empty()) {
+                result.label = file.parent_path().filename().string();
+            }
+            fleets.results.push_back(std::move(result));
+        }
+        return fleets;
+    }
+
+    ExitCode report_fleets(const CommandContext& context) {
+        const FleetResults fleets = read_fleets();
+        if (markdown_) {
+            std::fputs(report_markdown(fleets).c_str(), stdout);
+            return ExitCode::kDone;
+        }
+        if (!out_.given()) {
+            out_.set(beside(results_.front()));
+        }
+        OutputOption jobs = out_;
+        jobs.set((std::filesystem::path(out_.path()).parent_path() / kFleetJobsFile).string());
+        const OutputFile page = out_.check(context, fleets.files, kPageStart);
+        const OutputFile table = jobs.check(context, fleets.files, kFleetJobsStart);
+        replace_text_file(page, report_html(fleets));
+        replace_text_file(table, fleet_jobs_csv(fleets));
+        log_info("{} fleet(s) are on {}, their jobs in {}", fleets.results.size(), out_.path(),
+                 jobs.path());
+        return ExitCode::kDone;
+    }
+
     [[nodiscard]] SweepResults read() const {
         std::vector<std::string> files;
         for (const std::string& path : results_) {
@@ -81,8 +131,8 @@ private:
             if (std::filesystem::is_directory(path, ignored) && !exists(inside)) {
                 fail<FileError>({.where = path,
                                  .what = "no results here",
-                                 .expected = fmt::format("a sweep's {} or a run's {}", kSweepFile,
-                                                         kResultFile)});
+                                 .expected = fmt::format("a sweep's {}, a run's {} or a fleet's {}",
+                                                         kSweepFile, kResultFile, kFleetFile)});
             }
             files.push_back(exists(inside) ? inside : path);
         }
@@ -97,8 +147,8 @@ private:
 }  // namespace
 
 void add_report_command(const CommandGroup& all) {
-    all.add<ReportCommand>("report",
-                           "Tables and pictures of a sweep or of simulations, as one HTML page");
+    all.add<ReportCommand>(
+        "report", "Tables and pictures of a sweep, of simulations or of fleets, as one HTML page");
 }
 
 }  // namespace cohort

@@ -41,8 +41,37 @@ Json servers_json(const SimulationResult& result) {
                            {"rx_bytes", server.rx_bytes},
                            {"tx_bytes", server.tx_bytes},
                            {"busy_s", server.busy_s}});
+        if (!result.resizes.empty()) {
+            servers.back()["share"] = server.share;
+        }
     }
     return servers;
+}
+
+Json resizes_json(const SimulationResult& result) {
+    Json resizes = Json::array();
+    for (const ShardResize& one : result.resizes) {
+        resizes.push_back({{"asked_s", one.asked_s},
+                           {"begun_s", one.begun_s},
+                           {"ended_s", one.ended_s},
+                           {"bytes", one.bytes},
+                           {"why", one.why}});
+    }
+    return resizes;
+}
+
+std::string resizes_fact(const SimulationResult& result) {
+    double stood_s = 0;
+    double bytes = 0;
+    for (const ShardResize& one : result.resizes) {
+        stood_s = std::max(stood_s, one.ended_s - one.begun_s);
+        bytes += one.bytes;
+    }
+    return fmt::format(
+        "shards of servers: resized {} time(s), {} moved, at most {:.3f} s each; "
+        "the first: {}",
+        result.resizes.size(), format_bytes(static_cast<std::uint64_t>(bytes)), stood_s,
+        result.resizes.front().why);
 }
 
 Json decisions_json(const SimulationResult& result) {
@@ -198,6 +227,9 @@ std::string simulation_json(const SimulationResult& result, const SimulateOption
     json["predictor_scores"] = predictor_scores_json(result.predictor_scores);
     json["by_worker"] = workers_json(result);
     json["by_server"] = servers_json(result);
+    if (!result.resizes.empty()) {
+        json["resizes"] = resizes_json(result);
+    }
     json["test_accuracy"] = or_null(!options.no_train, result.accuracy);
     json["test_loss"] = or_null(!options.no_train, result.loss);
     add_times(json, result);
@@ -220,6 +252,9 @@ std::vector<std::string> simulation_facts(const SimulationResult& result,
         lines.push_back(gradients_fact(all));
     }
     lines.push_back(use_fact(result));
+    if (!result.resizes.empty()) {
+        lines.push_back(resizes_fact(result));
+    }
     if (!result.switches.empty()) {
         const std::int64_t arranged = regroupings(result);
         lines.push_back(fmt::format("mode {} at the end, after {} switch(es) and {} regrouping(s)",

@@ -66,6 +66,16 @@ std::vector<double> sums_of(const std::vector<float>& values) {
     return sums;
 }
 
+/// Means over the local steps of an iteration.
+struct Step {
+    double samples = 0;
+    double work_s = 0;
+};
+Step step_of(const IterationRecord& record) {
+    return {.samples = static_cast<double>(record.samples) / record.steps,
+            .work_s = (record.input_s + record.compute_s) / record.steps};
+}
+
 /// Time of the work relative to that of a full batch, for a given fixed share.
 double work_factor(double share, double batches) {
     return share + (1 - share) * batches;
@@ -73,9 +83,9 @@ double work_factor(double share, double batches) {
 
 }  // namespace
 
-OwnTimes::OwnTimes(int workers, std::int64_t batch, double pull_bytes)
+OwnTimes::OwnTimes(int workers, std::int64_t batch, double parameter_bytes)
     : batch_(static_cast<double>(batch)),
-      pull_bytes_(pull_bytes),
+      parameter_bytes_(parameter_bytes),
       shares_(static_cast<std::size_t>(workers)),
       rows_(static_cast<std::size_t>(workers)) {
 }
@@ -125,21 +135,20 @@ void OwnTimes::take(FixedShare& share, const IterationRecord& record, double noi
     constexpr double kResized = 0.1;  // of logarithms
     constexpr double kKept = 0.5;     // weight of the earlier estimate, at the next change
     constexpr double kFar = 3;        // deviations: the speed has changed
-    const auto samples = static_cast<double>(record.samples);
-    const double work_log = std::log(std::max(record.input_s + record.compute_s, 1e-9));
+    const auto samples = step_of(record).samples;
+    const double work_log = std::log(std::max(step_of(record).work_s, 1e-9));
     share.iteration = record.iteration;
-    if (record.samples != share.samples) {
+    if (samples != share.samples) {
         const bool resized =
-            share.samples > 0 &&
-            std::abs(std::log(samples / static_cast<double>(share.samples))) > kResized;
-        share.before_samples = resized ? static_cast<double>(share.samples) : share.before_samples;
+            share.samples > 0 && std::abs(std::log(samples / share.samples)) > kResized;
+        share.before_samples = resized ? share.samples : share.before_samples;
         if (resized) {
             share.before_log = share.now_log;
             for (double& cost : share.cost) {
                 cost *= kKept;
             }
         }
-        share.samples = record.samples;
+        share.samples = samples;
         share.now = resized ? 0 : share.now;
     }
     share.now_log += (work_log - share.now_log) / std::min(++share.now, kFew);
@@ -175,16 +184,21 @@ double OwnTimes::fixed_share(int worker) const {
 }
 
 /// When the servers' network is crowded, the pulls of all workers are slow. Records exclude the
-/// delay that all workers have in common; the rate of the pull includes it.
-double OwnTimes::transfer_s(const IterationRecord& record) const {
-    const double rate = record.use.rx_bytes_s;
-    return record.push_s + std::max(record.pull_s, rate > 0 ? pull_bytes_ / rate : 0);
+/// delay that all workers have in common; the rate of the pull includes it. A gradient's push is
+/// hidden behind backward as far as the network allows; its rate tells how long it takes alone. A
+/// delta's push is all visible: how much of a gradient's would be hidden is known from earlier.
+OwnTimes::Transfer OwnTimes::transfer_of(const Row& row, const IterationRecord& record) const {
+    const auto seconds = [this](double rate) { return rate > 0 ? parameter_bytes_ / rate : 0; };
+    const double pull_s = std::max(record.pull_s, seconds(record.use.rx_bytes_s));
+    const double push_s = std::max(record.push_s, seconds(record.use.tx_bytes_s));
+    const double seen_s = record.steps == 1 ? record.push_s : std::max(0.0, push_s - row.hidden_s);
+    return {.visible_s = seen_s + pull_s, .whole_s = push_s + pull_s};
 }
 
-double OwnTimes::full_batch_s(int worker, const IterationRecord& record) const {
-    const double batches = static_cast<double>(record.samples) / batch_;
-    return (record.input_s + record.compute_s) / work_factor(fixed_share(worker), batches) +
-           transfer_s(record);
+/// Of a full batch, without transfers.
+double OwnTimes::work_s(int worker, const IterationRecord& record) const {
+    const Step step = step_of(record);
+    return step.work_s / work_factor(fixed_share(worker), step.samples / batch_);
 }
 
 /// The first iteration of a worker is cold: it counts only while there is no other record.
@@ -193,14 +207,22 @@ void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const
     row.logs.clear();
     row.when_s.clear();
     row.transfer_s = 0;
+    row.whole_transfer_s = 0;
     const std::size_t count = std::min(history.size(worker), kMemory);
     for (std::size_t age = count; age-- > 0;) {
         const IterationRecord& record = history.record(worker, age);
-        const double own_s = full_batch_s(worker, record);
+        const Transfer transfer = transfer_of(row, record);
+        const double own_s = work_s(worker, record) + transfer.visible_s;
         if ((record.iteration == 1 && count > 1) || !(own_s > 0)) {
             continue;
         }
-        row.transfer_s += (row.logs.empty() ? 1 : kNewest) * (transfer_s(record) - row.transfer_s);
+        const double weight = row.logs.empty() ? 1 : kNewest;
+        row.transfer_s += weight * (transfer.visible_s - row.transfer_s);
+        row.whole_transfer_s += weight * (transfer.whole_s - row.whole_transfer_s);
+        if (record.steps == 1) {
+            row.hidden_s = std::max(row.hidden_s, transfer.whole_s - transfer.visible_s);
+        }
+        row.steps = record.steps;
         row.logs.push_back(static_cast<float>(std::log(own_s)));
         row.when_s.push_back(record.arrived_s);
     }
@@ -282,11 +304,11 @@ void OwnTimes::find_levels() {
 
 double OwnTimes::allowed_s(int worker, const ActiveIterations& running) const {
     const Row& row = rows_[static_cast<std::size_t>(worker)];
-    const double batches = static_cast<double>(running.samples(worker)) / batch_;
+    const double batches = static_cast<double>(running.samples(worker)) / (row.steps * batch_);
     const double level_s = std::exp(row.level);
     const double transfer_s = std::min(row.transfer_s, level_s);
     const double own_s =
-        transfer_s + (level_s - transfer_s) * work_factor(fixed_share(worker), batches);
+        transfer_s + row.steps * (level_s - transfer_s) * work_factor(fixed_share(worker), batches);
     return own_s * std::exp(kSure * std::max(row.noise, kRunningNoise)) +
            std::max(running.beside_s(worker), 0.0) + kSure * running.beside_noise_s(worker);
 }
@@ -340,12 +362,16 @@ std::optional<double> OwnTimes::wake_at(const ActiveIterations& running) const {
 }
 
 LoadEstimate OwnTimes::estimate() const {
-    LoadEstimate load{.cost = std::vector<CostLine>(rows_.size())};
+    LoadEstimate load{.cost = std::vector<CostLine>(rows_.size()),
+                      .visible_transfer_s = std::vector<double>(rows_.size()),
+                      .transfer_s = std::vector<double>(rows_.size())};
     for (const int worker : live_) {
         const auto i = static_cast<std::size_t>(worker);
         const double level_s = std::exp(rows_[i].level);
         const double transfer_s = std::min(rows_[i].transfer_s, level_s);
         const double fixed = fixed_share(worker) * (level_s - transfer_s);
+        load.visible_transfer_s[i] = transfer_s;
+        load.transfer_s[i] = std::max(transfer_s, rows_[i].whole_transfer_s);
         load.cost[i] = {.fixed_s = transfer_s + fixed,
                         .sample_s = (level_s - transfer_s - fixed) / batch_};
     }

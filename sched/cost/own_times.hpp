@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -18,10 +19,22 @@ struct CostLine {
 
 /// Expected time of each worker's iteration, by worker; 0 for workers that are not live.
 struct LoadEstimate {
-    std::vector<CostLine> cost;  ///< transfers included
+    std::vector<CostLine> cost;  ///< of a gradient; transfers included
+    /// Of a push and a pull: the part that `cost` holds, since the rest is hidden behind computing,
+    /// and all of it. Empty: they take no time.
+    std::vector<double> visible_transfer_s;
+    std::vector<double> transfer_s;
 
     [[nodiscard]] double own_s(std::size_t worker, std::int64_t samples) const {
         return cost.at(worker).at(static_cast<double>(samples));
+    }
+    /// Of an iteration of `steps` local steps: a push and a pull after all of them.
+    /// @param samples  of a step
+    [[nodiscard]] double own_s(std::size_t worker, std::int64_t samples, int steps) const {
+        const double one_s = own_s(worker, samples);
+        return steps == 1 || transfer_s.empty()
+                   ? steps * one_s
+                   : steps * (one_s - visible_transfer_s.at(worker)) + transfer_s.at(worker);
     }
 };
 
@@ -44,8 +57,8 @@ public:
     static constexpr double kSure = 4;           ///< standard errors beyond chance
 
     /// @param batch  samples of a full one
-    /// @param pull_bytes  bytes of the parameters; 0: not known, rates of pulls are ignored
-    OwnTimes(int workers, std::int64_t batch, double pull_bytes);
+    /// @param parameter_bytes  of a push and of a pull; 0: not known, rates are ignored
+    OwnTimes(int workers, std::int64_t batch, double parameter_bytes);
 
     /// Fits the model to the present records. @param live  workers
     void look(const LoadView& view, const std::vector<int>& live, double now_s);
@@ -81,30 +94,40 @@ private:
     struct FixedShare {
         std::array<double, kShares> cost{};  ///< negative log likelihood
         std::int64_t iteration = 0;          ///< newest record that was used
-        std::int64_t samples = 0;            ///< samples of that record
+        double samples = 0;                  ///< samples of a step of that record
         double before_samples = 0;           ///< samples of the batches before the last change
         double before_log = 0;               ///< mean logarithm of the work before the change
         double now_log = 0;                  ///< mean logarithm of the work since the change
         int now = 0;                         ///< records since the change
     };
     struct Row {
-        std::vector<float> logs;     ///< own times of full batches, the oldest first
-        std::vector<float> local;    ///< distances of `logs` from the mean around them
-        std::vector<double> when_s;  ///< arrival
-        double transfer_s = 0;       ///< recent mean
-        double noise = 0;            ///< deviation of a single time
-        std::size_t age = 0;         ///< age of the state, records
-        bool changed = false;        ///< there was another state before
-        double mean = 0;             ///< mean of the state
+        std::vector<float> logs;      ///< own times of full batches, the oldest first
+        std::vector<float> local;     ///< distances of `logs` from the mean around them
+        std::vector<double> when_s;   ///< arrival
+        double transfer_s = 0;        ///< recent mean of a gradient's, without the hidden part
+        double whole_transfer_s = 0;  ///< recent mean of all of it
+        double hidden_s = 0;   ///< most of a gradient's push that backward has hidden; kept while
+                               ///< only local steps are recorded
+        int steps = 1;         ///< of the newest record
+        double noise = 0;      ///< deviation of a single time
+        std::size_t age = 0;   ///< age of the state, records
+        bool changed = false;  ///< there was another state before
+        double mean = 0;       ///< mean of the state
         double level = 0;
         double looked_s = 0;  ///< seconds that the running iteration had lasted at the last look
         double begun_s = -1;  ///< begin of that iteration
     };
 
+    /// Of a push and a pull, seconds.
+    struct Transfer {
+        double visible_s = 0;  ///< of a gradient: what backward does not hide
+        double whole_s = 0;
+    };
+
     void take(FixedShare& share, const IterationRecord& record, double noise) const;
     [[nodiscard]] double fixed_share(int worker) const;
-    [[nodiscard]] double transfer_s(const IterationRecord& record) const;
-    [[nodiscard]] double full_batch_s(int worker, const IterationRecord& record) const;
+    [[nodiscard]] Transfer transfer_of(const Row& row, const IterationRecord& record) const;
+    [[nodiscard]] double work_s(int worker, const IterationRecord& record) const;
     void read(Row& row, int worker, const TelemetryHistory& history) const;
     void measure_noise();
     void find_state(Row& row) const;
@@ -113,7 +136,7 @@ private:
     [[nodiscard]] double allowed_s(int worker, const ActiveIterations& running) const;
 
     double batch_;
-    double pull_bytes_;
+    double parameter_bytes_;
     std::vector<FixedShare> shares_;
     std::vector<Row> rows_;
     std::vector<int> live_;

@@ -93,6 +93,24 @@ double static_update_s(std::span<const double> own_s, int quorum) {
     return time_by_loop(job).update_s;
 }
 
+TimeDraws TimeDraws::averaged(int steps, std::size_t workers) const {
+    TimeDraws means{
+        .replicates = replicates, .iterations = std::max(1, iterations / steps), .factors = {}};
+    for (int replicate = 0; replicate < replicates; ++replicate) {
+        for (int iteration = 0; iteration < means.iterations; ++iteration) {
+            for (std::size_t worker = 0; worker < workers; ++worker) {
+                float sum = 0;
+                for (int step = 0; step < steps; ++step) {
+                    sum += static_cast<float>(
+                        factor(replicate, std::int64_t{iteration} * steps + step, worker, workers));
+                }
+                means.factors.push_back(sum / static_cast<float>(steps));
+            }
+        }
+    }
+    return means;
+}
+
 namespace {
 
 /// Runs the loop where it is exact, else the engine.

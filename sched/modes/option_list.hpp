@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/sched/job_limits.hpp"
+#include "cohort/sched/job_options.hpp"
 #include "cohort/sched/mode_options.hpp"
 #include "core/options.hpp"
 
@@ -42,6 +43,18 @@ void each_mode_option(Options& o, const Visit& visit, std::string_view more = ""
     visit({"--noise-scale",
            "Gradient noise scale for adascale, in samples; 0: measured as training goes"},
           o.noise_scale, kNoiseScaleLimits);
+}
+
+template <class Options, class Visit>
+void each_shard_option(Options& o, const Visit& visit) {
+    visit({"--shards",
+           "Servers: how the parameters are divided among them at the start: equal parts, or as "
+           "fast as their nodes are (docs/servers.md)"},
+          o.shards);
+    visit({"--rebalance-servers",
+           "Servers: whether parts of the parameters move between them while the job runs, when a "
+           "server's network card or processor lags"},
+          o.rebalance_servers);
 }
 
 /// @param predictors  that `--predictor` may name

@@ -184,7 +184,8 @@ void FleetController::look() {
         queue_.submit(static_cast<int>(job), ranks_of(fleet_.plan.jobs[job], fleet_.jobs[job]));
         coming_.pop_back();
     }
-    while (const auto next = queue_.next()) {
+    // How far running jobs are is not known here: as if they ended in the order of their arrival.
+    while (const auto next = queue_.next([](int job) { return static_cast<double>(job); })) {
         note_use();
         start(*next);
     }

@@ -71,6 +71,12 @@ void LoadMonitor::lost(int worker) {
     }
 }
 
+void LoadMonitor::forget_times() {
+    for (int worker = 0; worker < history_.workers(); ++worker) {
+        lost(worker);
+    }
+}
+
 void LoadMonitor::ended() {
     for (int worker = 0; worker < history_.workers(); ++worker) {
         straggler_news_.left(worker);

@@ -46,6 +46,8 @@ public:
     void timed(const IterationRecord& record);
     /// A worker is gone, or begins anew: what was recorded of it counts no more.
     void lost(int worker);
+    /// Times to come are others for all workers: those recorded count no more.
+    void forget_times();
     /// An update. @param loss  mean over its samples, nats
     void updated(double loss);
     /// New numbers; those that are 0 stay as they were.

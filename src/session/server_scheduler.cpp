@@ -1,5 +1,6 @@
 #include "session/server_scheduler.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -17,6 +18,20 @@ void check_accounts(const EngineAccounts& engine, SampleAccounts leases) {
         same = same && engine.returned_for(reason) == returned_for(leases, reason);
     }
     check_invariant(same, "the accounts of engine and leases agree");
+}
+
+/// Tells a worker which of its leases return.
+void revoke_returned(ServerOrders& orders, int worker, const std::vector<Effect>& effects) {
+    std::vector<std::uint64_t> leases;
+    for (const Effect& effect : effects) {
+        const auto* const lease = std::get_if<ReturnLease>(&effect);
+        if (lease != nullptr && lease->worker == worker) {
+            leases.push_back(lease->lease);
+        }
+    }
+    if (!leases.empty()) {
+        orders.revoke(worker, leases);
+    }
 }
 
 }  // namespace
@@ -37,6 +52,7 @@ void ServerScheduler::run(const Event& event) {
     event();
     busy_ = false;
     install_next();
+    move_next();
     if (!session_.stopping()) {
         leases_.workers().begin_iterations();
     }
@@ -75,6 +91,20 @@ void ServerScheduler::install(PlanChange change) {
     if (!busy_) {
         run([] {});
     }
+}
+
+void ServerScheduler::move() {
+    if (!moving()) {
+        leases_.fence().set_move(PlanFence::Move::kWanted);
+        if (!busy_) {
+            run([] {});
+        }
+    }
+}
+
+void ServerScheduler::moved() {
+    leases_.fence().set_move(PlanFence::Move::kNone);
+    run([this] { leases_.deal(); });
 }
 
 /// Pushes of the worker that are complete stay; what is not complete will never be. Workers that
@@ -143,6 +173,25 @@ void ServerScheduler::install_next() {
         if (!now) {
             return;
         }
+    }
+}
+
+/// 1. Leases that nobody has begun return. 2. Those begun are completed; who has no lease is idle,
+/// and nobody waits for it. 3. Shards move.
+void ServerScheduler::move_next() {
+    PlanFence& fence = leases_.fence();
+    if (fence.move() != PlanFence::Move::kWanted || session_.stopping()) {
+        return;
+    }
+    busy_ = true;
+    if (!fence.closed()) {
+        leases_.begin_fence();
+    }
+    leases_.deal();
+    busy_ = false;
+    if (fence.drained() && !session_.stopping()) {
+        fence.set_move(PlanFence::Move::kUnderWay);
+        orders_.move_shards();
     }
 }
 
@@ -303,16 +352,7 @@ void ServerLeases::shorten() {
 
 void ServerLeases::take_back(int worker, ReturnReason reason, bool begun) {
     const std::vector<Effect> effects = session_.engine().take_back(worker, reason, begun);
-    std::vector<std::uint64_t> leases;
-    for (const Effect& effect : effects) {
-        const auto* const lease = std::get_if<ReturnLease>(&effect);
-        if (lease != nullptr && lease->worker == worker) {
-            leases.push_back(lease->lease);
-        }
-    }
-    if (!leases.empty()) {
-        orders_.revoke(worker, leases);
-    }
+    revoke_returned(orders_, worker, effects);
     effects_.carry_out(effects);
 }
 
@@ -325,13 +365,30 @@ bool ServerLeases::quiet() const {
     return true;
 }
 
+/// Leases return in the order in which they were dealt, not worker by worker: dealt again, those of
+/// a round are the same as without the fence.
 void ServerLeases::begin_fence() {
     fence_.close();
+    std::vector<Effect> returns;
+    std::vector<Effect> others;
     for (int worker = 0; worker < session_.options().workers; ++worker) {
-        if (planner_.live(worker)) {
-            take_back(worker, ReturnReason::kInterrupted, false);
+        if (!planner_.live(worker)) {
+            continue;
         }
+        const std::vector<Effect> effects =
+            session_.engine().take_back(worker, ReturnReason::kInterrupted, false);
+        const auto first_other = std::ranges::find_if(effects, [worker](const Effect& effect) {
+            const auto* const lease = std::get_if<ReturnLease>(&effect);
+            return lease == nullptr || lease->worker != worker;
+        });
+        revoke_returned(orders_, worker, effects);
+        returns.insert(returns.end(), effects.begin(), first_other);
+        others.insert(others.end(), first_other, effects.end());
     }
+    std::ranges::sort(returns, {},
+                      [](const Effect& effect) { return std::get<ReturnLease>(effect).lease; });
+    effects_.carry_out(returns);
+    effects_.carry_out(others);
 }
 
 /// 1. The engine's fence: nothing that is pending or in flight is lost. 2. Leases for work of

@@ -35,6 +35,9 @@ public:
     virtual void installing(const SyncPlan& /*plan*/) {}
     /// A lost worker begins anew, with parameters of the current version.
     virtual void joins(int /*worker*/) {}
+    /// Nothing is pending and no worker has a lease: shards change their owners, then
+    /// ServerScheduler::moved() is called. Not from within.
+    virtual void move_shards() {}
     /// All orders that follow from an event have been given.
     virtual void flush() {}
 };
@@ -55,9 +58,14 @@ public:
     [[nodiscard]] bool waiting() const noexcept { return next_.has_value(); }
     /// Takes the waiting plan and opens the fence.
     [[nodiscard]] PlanChange take() {
-        closed_ = false;
+        closed_ = move_ != Move::kNone;
         return *std::exchange(next_, std::nullopt);
     }
+
+    /// Shards change their owners at the fence, and it stays closed until they have.
+    enum class Move : std::uint8_t { kNone, kWanted, kUnderWay };
+    void set_move(Move move) noexcept { move_ = move; }
+    [[nodiscard]] Move move() const noexcept { return move_; }
 
     void close() noexcept { closed_ = true; }
     [[nodiscard]] bool closed() const noexcept { return closed_; }
@@ -69,13 +77,14 @@ public:
     /// groups, only take() opens it. @return whether it is still closed
     bool holds() {
         const bool plan_waits = next_ && session_.engine().plan().group > 1;
-        closed_ = closed_ && (plan_waits || !drained());
+        closed_ = closed_ && (plan_waits || move_ != Move::kNone || !drained());
         return closed_;
     }
 
 private:
     TrainingSession& session_;
     std::optional<PlanChange> next_;
+    Move move_ = Move::kNone;
     bool closed_ = false;
 };
 
@@ -170,6 +179,12 @@ public:
     /// Installs another plan at the next fence, in which nothing is lost; of several that wait the
     /// newest counts, with the newest batches that were given.
     void install(PlanChange change);
+    /// Shards change their owners at the next fence (ServerOrders::move_shards), in which nothing
+    /// is lost; of several calls before it the first counts.
+    void move();
+    /// They have changed: work goes on.
+    void moved();
+    [[nodiscard]] bool moving() { return leases_.fence().move() != PlanFence::Move::kNone; }
     /// @param stranded  pushes whose payloads are lost with the worker
     void worker_lost(int worker, const std::vector<PushId>& stranded);
     void worker_joined(int worker);
@@ -187,6 +202,7 @@ private:
     void run(const Event& event);
     void deal_anew();
     void install_next();
+    void move_next();
 
     TrainingSession& session_;
     ServerOrders& orders_;

@@ -52,7 +52,7 @@ CASES = [
     ("report", 2, "a sweep's folder"),
     ("info --verify", 2, "--data FILE"),
     ("ctl status", 2, "--out"),
-    ("ctl dance --out {folder}", 2, "mode MODE, status or stop"),
+    ("ctl dance --out {folder}", 2, "mode MODE, status, servers or stop"),
     ("predictor train {load}", 2, "--out FILE"),
     ("predictor score", 2, "no recorded run"),
     ("chooser score", 2, "no run is given"),

@@ -4,6 +4,7 @@
 fleet_test.py COHORT [-- UNITTEST-OPTION...]
 """
 
+import csv
 import json
 import signal
 import subprocess
@@ -89,6 +90,28 @@ class Fleet(ProgramTest):
         self.assertEqual(record["nodes"], 3)
         self.assertEqual({job["mode"] for job in record["jobs"]}, {"lb-bsp"})
         self.assertIn(["defaults.samples", "800"], record["settings"])
+
+    def test_two_fleets_make_a_page(self):
+        text = TIME_ONLY.replace("workers = 8", "workers = 4\nsamples = 4000")
+        file = self.file(text + "[[job]]\nname = \"a\"\n[[job]]\nname = \"b\"\n")
+        self.out().mkdir()
+        one, two, page = (self.out() / name for name in ("one", "two", "page.html"))
+        run("fleet", file, "--out", one)
+        run("fleet", file, "--out", two, "--label", "ours", "--set", "defaults.mode=asgd")
+        run("report", one, two, "--out", page)
+        html = page.read_text(encoding="utf-8")
+        self.assertRegex(html, "<h1 class=\"sentence\">ours: mean completion time .* that of one over 2 jobs")
+        self.assertIn("<code>defaults.mode=asgd</code>", html)
+        jobs = list(csv.DictReader((self.out() / "fleet-jobs.csv").open(encoding="utf-8")))
+        self.assertEqual([(job["label"], job["job"], job["mode"]) for job in jobs],
+                         [("one", "a", "ssgd"), ("one", "b", "ssgd"), ("ours", "a", "asgd"), ("ours", "b", "asgd")])
+        run("report", two)
+        self.assertIn("<h1 class=\"sentence\">2 jobs on 1 node of 8 devices: ", (two / "report.html").read_text(encoding="utf-8"))
+        self.assertIn("is no fleet, but others are", run("report", one, self.out(), code=2).stderr)
+        self.assertIn("or a fleet's fleet.json", run("report", self.out(), code=3).stderr)
+        self.assertIn("two results of one label and seed", run("report", one, one, code=2).stderr)
+        (two / "fleet-jobs.csv").write_text("mine", encoding="utf-8")
+        self.assertIn("fleet-jobs.csv", run("report", two, code=2).stderr)
 
     def test_wrong_files_start_nothing(self):
         for text, code, words in (

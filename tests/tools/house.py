@@ -32,7 +32,7 @@ RIG = "drives many parts in a test; shrinks with what it drives"
 CLASS_EXCEPTIONS = {
     "TestRun": ((15, 13), RIG),
     "RandomRun": ((27, 23), RIG),
-    "SimulationResult": ((0, 40), "all that a virtual run reports"),
+    "SimulationResult": ((0, 41), "all that a virtual run reports"),
     "ChooserRun": ((13, 22), RIG),
     "RunRow": ((0, 33), "a row of the sweep's table"),
     "FlowRig": ((23, 7), RIG),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct StalenessFeatures {
                                 ///< (GradientFacts::curvature); 0: not measured
     double noise_ratio = 0;     ///< phi / B; 0: not measured
     bool learns = false;        ///< a network is trained; without training no caution is needed
+    double local_steps = 1;     ///< between two pushes
 
     [[nodiscard]] bool measured() const noexcept { return step_curvature > 0 && noise_ratio > 0; }
 };
@@ -34,14 +36,14 @@ struct ScaledEfficiency {
 using EfficiencyCoefficients = NamedWeights;
 
 /// Estimates e_s: samples that ssgd needs at --lr / samples that a plan needs for the same
-/// progress. At most 1, 1 for ssgd (no lag, scale 1), and never larger for a larger lag at the same
-/// scale.
+/// progress. At most 1, 1 for ssgd (no lag, scale 1, one step), and never larger for a larger lag
+/// at the same scale.
 ///
 /// -log e_s is a weighted sum of terms of the features, with weights that `cohort efficiency train`
 /// finds from sweeps. Terms and weights are not negative and no term falls with the lag. Without a
-/// lag and at scale 1 all terms are 0. Where there are no weights, and where curvature or noise
-/// have not been measured, a prior takes its place: scale^r / (1 + kappa (lag scale)^2), so that a
-/// small lag costs almost nothing (docs/efficiency.md).
+/// lag, at scale 1 and with one step all terms are 0. Where there are no weights, and where
+/// curvature or noise have not been measured, a prior takes its place: scale^r / (1 + kappa (lag
+/// scale)^2), so that a small lag costs almost nothing (docs/efficiency.md).
 class EfficiencyModel {
 public:
     static constexpr double kLeast = 0.05;  ///< lower limit of the model's estimate
@@ -61,6 +63,9 @@ public:
     /// measured, its learning rate may be close to divergence: scales with lag x scale above
     /// kBlindLag are then excluded, except the smallest scale.
     [[nodiscard]] ScaledEfficiency best_scale(StalenessFeatures features) const;
+
+    /// The part of -log e_s that local steps cost; none: it cannot be known.
+    [[nodiscard]] std::optional<double> drift_cost(const StalenessFeatures& features) const;
 
     /// Names of all terms, and their values.
     [[nodiscard]] static const std::vector<std::string>& term_names();

@@ -19,6 +19,19 @@ enum class NodeStaging : std::uint8_t {
 template <>
 inline constexpr auto kWords<NodeStaging> = std::to_array<std::string_view>({"auto", "on", "off"});
 
+/// How the parameters are divided among servers at the start.
+enum class ShardSizes : std::uint8_t {
+    kEqual,
+    kCapacity  ///< as fast as their nodes are, as far as that is known
+};
+template <>
+inline constexpr auto kWords<ShardSizes> = std::to_array<std::string_view>({"equal", "capacity"});
+
+/// Whether shards are resized while the job runs, when a server is slower than the others.
+enum class RebalanceServers : std::uint8_t { kOn, kOff };
+template <>
+inline constexpr auto kWords<RebalanceServers> = std::to_array<std::string_view>({"on", "off"});
+
 /// What any job, real or virtual, trains on, how long and with whom.
 struct JobOptions {
     std::string data;   ///< dataset file (HDF5)
@@ -27,6 +40,8 @@ struct JobOptions {
     bool overwrite = false;
     int servers = 0;  ///< parameter servers; 0: none with rings, else one
     NodeStaging node_staging = NodeStaging::kAuto;
+    ShardSizes shards = ShardSizes::kEqual;
+    RebalanceServers rebalance_servers = RebalanceServers::kOn;
     std::int64_t batch = 1;               ///< samples per step and worker
     std::int64_t samples = 0;             ///< budget in samples applied; 0: by epochs
     double target_accuracy = 0;           ///< in 0..1; the run ends once test accuracy reaches it

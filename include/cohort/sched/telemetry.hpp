@@ -15,6 +15,7 @@ struct IterationRecord {
     int worker = 0;
     std::int64_t iteration = 0;  ///< of the worker, from 1
     std::int64_t samples = 0;
+    std::int32_t steps = 1;    ///< local steps that the samples were computed in
     std::int64_t version = 0;  ///< version of the parameters that the iteration was computed on
     double arrived_s = 0;      ///< the coordinator's clock
     double input_s = 0;        ///< waiting for the batch

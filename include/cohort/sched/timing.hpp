@@ -23,6 +23,9 @@ struct TimeDraws {
             static_cast<std::size_t>(std::int64_t{replicate} * iterations + iteration % iterations);
         return factors[row * workers + worker];
     }
+    /// The same courses for iterations of `steps` local steps: means of the factors of as many
+    /// iterations. @param workers  of the factors
+    [[nodiscard]] TimeDraws averaged(int steps, std::size_t workers) const;
 };
 
 /// A plan's throughput and lag.

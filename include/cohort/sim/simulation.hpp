@@ -87,6 +87,16 @@ struct ServerUse {
     double rx_bytes = 0;    ///< pushes, over the node's network card
     double tx_bytes = 0;    ///< parameters, the same
     double busy_s = 0;      ///< with at least one update in work
+    double share = 0;       ///< of the parameters that it owns, at the end
+};
+
+/// Servers' parts of the parameters were resized.
+struct ShardResize {
+    double asked_s = 0;  ///< virtual time: from then on no new work was given out
+    double begun_s = 0;  ///< all work was done, parameters began to move
+    double ended_s = 0;  ///< work went on
+    double bytes = 0;    ///< parameters and optimizer state that moved
+    std::string why;
 };
 
 /// Of a run under the virtual clock.
@@ -118,6 +128,7 @@ struct SimulationResult {
     std::vector<double> worker_cpu_s;   ///< core seconds, input work; in rings updates too
     std::vector<double> worker_bytes;   ///< sent and received
     std::vector<ServerUse> servers;
+    std::vector<ShardResize> resizes;
     std::vector<EvaluationPoint> evaluations;
     std::vector<SwitchReport> switches;
     /// Those that lasted (StragglerNews), in the order in which they ended; the first kStragglers.

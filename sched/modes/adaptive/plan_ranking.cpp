@@ -8,6 +8,8 @@
 #include <iterator>
 #include <utility>
 
+#include "sched/plan/lease_work.hpp"
+
 namespace cohort {
 namespace {
 
@@ -50,17 +52,16 @@ PlanRater::PlanRater(const ModeSetting& setting)
 }
 
 RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const TimeDraws& draws,
-                          const std::vector<std::int64_t>& begun, const GradientFacts& gradients,
-                          double pace, bool in_force) const {
-    RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}};
+                          const PlanOption& current, const GradientFacts& gradients, double pace,
+                          bool in_force) const {
+    RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}, .drift_cost = 0};
     SyncPlan& plan = rated.option.plan;
-    rated.timing = time_plan(plan, own_times_of(plan, rated.option.batches, load),
-                             rated.option.batches, static_cast<std::int64_t>(reference_batch_),
-                             draws, own_times_of(plan, begun, load));
+    rated.timing = timing_of(rated.option, load, draws, current);
     Candidate& candidate = rated.candidate;
     candidate.plan = in_force ? plan.name : rated.option.shape.name();
     candidate.samples_s = rated.timing.samples_s * pace;
-    if (plan.lr_unit == SyncPlan::LrUnit::kAdaScale && gradients.noise_scale > 0) {
+    if (plan.lr_unit == SyncPlan::LrUnit::kAdaScale && plan.work == Work::kGradient &&
+        gradients.noise_scale > 0) {
         candidate.batch_efficiency =
             batch_efficiency(gradients.noise_scale, reference_batch_,
                              rated.timing.samples_s * rated.timing.update_s);
@@ -77,10 +78,33 @@ RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const Tim
         }
         plan.name = candidate.plan;
     }
+    rated.drift_cost = staleness_.drift_cost(features).value_or(0);
     candidate.staleness_efficiency = worth.efficiency;
     candidate.rate =
         candidate.samples_s * candidate.batch_efficiency * candidate.staleness_efficiency;
     return rated;
+}
+
+/// Iterations in progress end as the plan's first ones, where they have as many steps.
+PlanTiming PlanRater::timing_of(const PlanOption& option, const LoadEstimate& load,
+                                const TimeDraws& draws, const PlanOption& current) const {
+    const int steps = steps_per_push(option.plan);
+    const std::size_t workers = option.batches.size();
+    std::vector<std::int64_t> samples = option.batches;
+    for (std::int64_t& count : samples) {
+        count *= steps;
+    }
+    const bool as_begun = steps == steps_per_push(current.plan);
+    return time_plan(
+        option.plan, own_times_of(option.plan, option.batches, load), samples,
+        static_cast<std::int64_t>(reference_batch_),
+        steps == 1 ? draws : draws.averaged(steps, workers),
+        as_begun ? own_times_of(option.plan, current.batches, load) : std::vector<double>());
+}
+
+bool PlanRater::drift_known(const GradientFacts& gradients) const {
+    return job_.flops_per_sample > 0 &&
+           staleness_.drift_cost(features_of({}, {}, gradients)).has_value();
 }
 
 StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming& timing,
@@ -92,10 +116,12 @@ StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming&
             .look_ahead = plan.look_ahead,
             .step_curvature = gradients.curvature,
             .noise_ratio = gradients.noise_scale / reference_batch_,
-            .learns = job_.flops_per_sample > 0};
+            .learns = job_.flops_per_sample > 0,
+            .local_steps = static_cast<double>(steps_per_push(plan))};
 }
 
-void PaceRecord::went(bool waits, double seconds, double samples, double predicted_samples_s) {
+void PaceRecord::went(PaceKind kind_of_plan, double seconds, double samples,
+                      double predicted_samples_s) {
     if (predicted_samples_s <= 0) {
         return;
     }
@@ -105,10 +131,10 @@ void PaceRecord::went(bool waits, double seconds, double samples, double predict
         return;
     }
     ++windows_;
-    Kind& kind = kinds_[waits ? 1 : 0];
+    Kind& kind = kinds_[static_cast<std::size_t>(kind_of_plan)];
     const double ratio = std::clamp(samples_ / predicted_, kLeastRatio, kMostRatio);
     const bool first = kind.window < 0;
-    kind = {.ratio = first ? ratio : (of(waits) + ratio) / 2, .window = windows_};
+    kind = {.ratio = first ? ratio : (of(kind_of_plan) + ratio) / 2, .window = windows_};
     all_ += (ratio - all_) / 4;
     restart();
 }
@@ -118,14 +144,18 @@ void PaceRecord::restart() {
     predicted_ = 0;
 }
 
-double PaceRecord::of(bool waits) const {
-    const Kind& kind = kinds_[waits ? 1 : 0];
+double PaceRecord::of(PaceKind kind_of_plan) const {
+    const Kind& kind = kinds_[static_cast<std::size_t>(kind_of_plan)];
+    if (kind.window < 0 && kind_of_plan == PaceKind::kLocal) {
+        return std::min(all_, 1.0);
+    }
     const double age = (windows_ - kind.window) / kRemembered;
     return all_ + std::exp(-age) * (kind.ratio - all_);
 }
 
 bool same_way(const PlanOption& a, const PlanOption& b) {
     return a.batches == b.batches && same_members(a.plan, b.plan) && a.plan.late == b.plan.late &&
+           steps_per_push(a.plan) == steps_per_push(b.plan) &&
            a.plan.lag_rule.has_value() == b.plan.lag_rule.has_value();
 }
 
@@ -192,7 +222,8 @@ double PlanRanking::sure_gain(std::size_t index) const {
         squares += off * off;
     }
     const double error = std::sqrt(squares / (count * std::max(count - 1, 1.0)));
-    return gain - kConfidence * error;
+    const double drift = std::max(0.0, other.drift_cost - kept_->drift_cost);
+    return gain - kConfidence * std::hypot(error, (1 + gain) * kDriftError * drift);
 }
 
 std::string change_sentence(const OwnTimes& times, std::size_t workers, const RatedPlan& before,
@@ -217,12 +248,13 @@ std::string change_sentence(const OwnTimes& times, std::size_t workers, const Ra
     const PlanShape& shape = best.option.shape;
     const std::string family = shape.mode.substr(0, shape.mode.find(':'));
     const std::string number = shape.mode.substr(std::min(shape.mode.size(), family.size() + 1));
-    std::string what = family == "asgd" ? "nobody waits"
-                       : family == "quorum"
-                           ? fmt::format("updates wait for {} of {}", number, workers)
-                       : family == "ring" && !number.empty()
-                           ? fmt::format("{} of {} make the ring", number, workers)
-                           : "all wait for all";
+    std::string what =
+        family == "asgd"       ? "nobody waits"
+        : family == "localsgd" ? fmt::format("all wait for all every {} local steps", number)
+        : family == "quorum"   ? fmt::format("updates wait for {} of {}", number, workers)
+        : family == "ring" && !number.empty()
+            ? fmt::format("{} of {} make the ring", number, workers)
+            : "all wait for all";
     if (shape.balanced) {
         const std::string batches =
             slow.empty() ? "batches by speed"

@@ -22,6 +22,7 @@ struct RatedPlan {
     PlanOption option;
     PlanTiming timing;
     Candidate candidate;
+    double drift_cost = 0;  ///< EfficiencyModel::drift_cost
 };
 
 /// Rates plans: samples per second x value of a sample under the plan, by its batches and
@@ -34,14 +35,18 @@ public:
 
     /// Gives a plan that is not in force the scale of the learning rate that suits it best.
     /// @param in_force  the plan in force keeps its scale
-    /// @param begun  batches of the iterations in progress, by worker
+    /// @param current  the option in force, whose iterations are in progress
     /// @param pace  measured over predicted samples per second, of plans like it
     [[nodiscard]] RatedPlan rate(PlanOption option, const LoadEstimate& load,
-                                 const TimeDraws& draws, const std::vector<std::int64_t>& begun,
+                                 const TimeDraws& draws, const PlanOption& current,
                                  const GradientFacts& gradients, double pace, bool in_force) const;
     [[nodiscard]] double reference_batch() const noexcept { return reference_batch_; }
+    /// What local steps cost a trained network can be estimated.
+    [[nodiscard]] bool drift_known(const GradientFacts& gradients) const;
 
 private:
+    [[nodiscard]] PlanTiming timing_of(const PlanOption& option, const LoadEstimate& load,
+                                       const TimeDraws& draws, const PlanOption& current) const;
     [[nodiscard]] StalenessFeatures features_of(const SyncPlan& plan, const PlanTiming& timing,
                                                 const GradientFacts& gradients) const;
 
@@ -50,24 +55,23 @@ private:
     EfficiencyModel staleness_;
 };
 
-/// Measured over predicted throughput of plans, separately for plans under which all workers wait
-/// for all and for the other plans: where the servers' network is too narrow for plans without
-/// waiting, one trial corrects the prediction of all of them. A kind of plan that was never in
-/// force has the mean of both kinds; old measurements fade towards that mean, so that the kind is
-/// tried again. Pure.
+/// Measured over predicted throughput of plans, separately for each PaceKind: where the servers'
+/// network is too narrow for plans without waiting, one trial corrects the prediction of all of
+/// them. A kind of plan that was never in force has the mean of those that were; old measurements
+/// fade towards that mean, so that the kind is tried again. Pure.
 class PaceRecord {
 public:
     /// @param window_samples  samples over which throughput is measured
     explicit PaceRecord(double window_samples) : window_(window_samples) {}
 
     /// The plan in force since the last call was in force until now.
-    /// @param waits  all workers wait for all
     /// @param predicted_samples_s  of that plan; 0: not known
-    void went(bool waits, double seconds, double samples, double predicted_samples_s);
+    void went(PaceKind kind, double seconds, double samples, double predicted_samples_s);
     /// Another plan is in force, or its batches changed: its first samples do not count.
     void restart();
-    /// Measured over predicted.
-    [[nodiscard]] double of(bool waits) const;
+    /// Measured over predicted. Of local steps that were never in force at most 1: a prediction
+    /// that is too low because transfers seem long is less so for a plan with fewer transfers.
+    [[nodiscard]] double of(PaceKind kind) const;
 
 private:
     struct Kind {
@@ -79,8 +83,7 @@ private:
     double samples_ = 0;
     double predicted_ = 0;
     double all_ = 1;
-    std::array<Kind, 2>
-        kinds_;  ///< 0: plans with less waiting; 1: plans under which all wait for all
+    std::array<Kind, 3> kinds_;  ///< by PaceKind
 };
 
 /// Only their learning rates may differ: they would do the same.
@@ -93,6 +96,8 @@ public:
     using Rate = std::function<RatedPlan(PlanOption option, bool in_force)>;
 
     static constexpr double kConfidence = 1.64;  ///< one-sided, 95 %
+    /// Standard error of the estimated cost of local steps, relative (docs/efficiency.md).
+    static constexpr double kDriftError = 0.9;
 
     explicit PlanRanking(const ModeSetting& setting) : setting_(setting), rater_(setting) {}
 

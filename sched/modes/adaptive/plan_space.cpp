@@ -2,13 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <span>
 #include <string_view>
 
 #include "sched/modes/batch_balance.hpp"
+#include "sched/plan/lease_work.hpp"
 
 // The candidates of choosers.
 namespace cohort {
 namespace {
+
+constexpr std::string_view kLocal = "localsgd";
+constexpr auto kStepCounts = std::to_array<int>({2, 4, 8, 16});
 
 /// N - 1, N - 2, N - 4, ...: quorums far below N differ little from their neighbours.
 std::vector<int> quorums(int live) {
@@ -23,10 +29,13 @@ std::vector<int> quorums(int live) {
 
 /// Workers of the same cohort share its samples.
 void balance(PlanOption& option, const ModeSetting& setting, const LoadEstimate& load) {
+    const int steps = steps_per_push(option.plan);
     for (const CohortSpec& cohort : option.plan.cohorts) {
         std::vector<CostLine> costs;
         for (const int member : cohort.members) {
-            costs.push_back(load.cost.at(static_cast<std::size_t>(member)));
+            const auto i = static_cast<std::size_t>(member);
+            costs.push_back(
+                {.fixed_s = load.own_s(i, 0, steps), .sample_s = steps * load.cost.at(i).sample_s});
         }
         const std::vector<std::int64_t> samples = balanced_batches(costs, setting.batch);
         for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -39,17 +48,21 @@ void balance(PlanOption& option, const ModeSetting& setting, const LoadEstimate&
 
 std::string PlanShape::name() const {
     constexpr std::string_view kBalanced = "balanced";
-    return !balanced ? mode
-           : waits() ? std::string(kBalanced)
-                     : fmt::format("{} {}", mode, kBalanced);
+    return !balanced                  ? mode
+           : kind() == PaceKind::kAll ? std::string(kBalanced)
+                                      : fmt::format("{} {}", mode, kBalanced);
 }
 
-bool PlanShape::waits() const {
-    return mode == default_mode(Architecture::kServers) ||
-           mode == default_mode(Architecture::kRing);
+PaceKind PlanShape::kind() const {
+    return mode.starts_with(kLocal) ? PaceKind::kLocal
+           : mode == default_mode(Architecture::kServers) ||
+                   mode == default_mode(Architecture::kRing)
+               ? PaceKind::kAll
+               : PaceKind::kSome;
 }
 
-std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow) {
+std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow,
+                                   bool drift_known) {
     const std::string all = default_mode(architecture);
     const bool ring = architecture == Architecture::kRing;
     std::vector<PlanShape> shapes{{.mode = all}};
@@ -71,6 +84,11 @@ std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow
     }
     if (!ring) {
         shapes.push_back({.mode = "asgd"});
+    }
+    for (const int steps : drift_known ? std::span(kStepCounts) : std::span<const int>()) {
+        for (const bool balanced : {false, true}) {
+            shapes.push_back({.mode = fmt::format("{}:{}", kLocal, steps), .balanced = balanced});
+        }
     }
     return shapes;
 }
@@ -103,7 +121,7 @@ std::vector<double> own_times_of(const SyncPlan& plan, const std::vector<std::in
         for (const std::vector<int>* list : {&cohort.members, &cohort.riders}) {
             for (const int worker : *list) {
                 const auto i = static_cast<std::size_t>(worker);
-                own[i] = load.own_s(i, batches[i]);
+                own[i] = load.own_s(i, batches[i], steps_per_push(plan));
             }
         }
     }

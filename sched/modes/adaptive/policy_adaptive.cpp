@@ -116,7 +116,7 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     const double seconds = telemetry.seconds - std::exchange(seen_s_, telemetry.seconds);
     const auto samples = static_cast<double>(
         telemetry.samples_applied - std::exchange(seen_samples_, telemetry.samples_applied));
-    paces_.went(current_.shape.waits(), seconds, samples, predicted_samples_s_);
+    paces_.went(current_.shape.kind(), seconds, samples, predicted_samples_s_);
     const LoadView& view = *telemetry.load;
     std::int64_t pushes = 0;
     for (const WorkerReport& worker : telemetry.workers) {
@@ -150,12 +150,13 @@ void AdaptivePolicy::rate_again(const Telemetry& telemetry) {
     const TimeDraws draws = times_.draw(all / length, length, 1);
     ranking_.rank(current_,
                   plan_shapes(setting().architecture, static_cast<int>(workers),
-                              static_cast<int>(times_.slow().size())),
+                              static_cast<int>(times_.slow().size()),
+                              ranking_.rater().drift_known(telemetry.load->gradients)),
                   [&](PlanOption option, bool in_force) {
-                      const double pace = paces_.of(option.shape.waits());
-                      RatedPlan plan = ranking_.rater().rate(
-                          std::move(option), ranking_.load(), draws, current_.batches,
-                          telemetry.load->gradients, pace, in_force);
+                      const double pace = paces_.of(option.shape.kind());
+                      RatedPlan plan =
+                          ranking_.rater().rate(std::move(option), ranking_.load(), draws, current_,
+                                                telemetry.load->gradients, pace, in_force);
                       value(plan, telemetry);
                       return plan;
                   });
@@ -174,10 +175,16 @@ Decision AdaptivePolicy::choose(const Telemetry& /*telemetry*/) {
     }
     const double cost =  // iterations
         change_s_ > 0 ? change_s_ / ranking_.iteration_s(live()) : kUnknownCost;
+    // Workers begin local steps without velocity: with momentum m the first steps move by m / (1 -
+    // m) steps less.
+    const double momentum = setting().job.momentum;
+    const bool local = current_.shape.kind() == PaceKind::kLocal;
     std::size_t choice = 0;
     double most = kLeastGain;
     for (std::size_t i = 0; i < others.size(); ++i) {
-        const double gain = ranking_.sure_gain(i) - cost / (kLasts * times_.state_age());
+        const bool starts = !local && others[i].option.shape.kind() == PaceKind::kLocal;
+        const double lost = cost + (starts ? momentum / (1 - momentum) : 0);
+        const double gain = ranking_.sure_gain(i) - lost / (kLasts * times_.state_age());
         if (gain > most) {
             most = gain;
             choice = i;

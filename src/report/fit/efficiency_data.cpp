@@ -11,6 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/report/sweep_results.hpp"
 #include "report/fit/efficiency_training.hpp"
+#include "sched/plan/lease_work.hpp"
 
 namespace cohort {
 namespace {
@@ -147,6 +148,13 @@ double samples_s(const Runs& runs) {
     return samples / seconds;
 }
 
+/// Between two pushes of the runs' mode.
+double local_steps_of(const Runs& runs) {
+    ModeSetting setting;
+    setting.live.assign(static_cast<std::size_t>(number(runs, "workers")), true);
+    return steps_per_push(make_plan(plan_of(runs), setting));
+}
+
 EfficiencyRow row_of(const Runs& plan, const Runs& ssgd, double scale) {
     const double batch = number(plan, "batch") * number(plan, "workers");
     EfficiencyRow row{
@@ -158,7 +166,8 @@ EfficiencyRow row_of(const Runs& plan, const Runs& ssgd, double scale) {
                      .momentum = number(plan, "momentum"),
                      .look_ahead = text(plan, "stale-momentum") == "look-ahead",
                      .step_curvature = mean_of(ssgd, &SimulationResult::step_curvature),
-                     .noise_ratio = mean_of(ssgd, &SimulationResult::noise_scale) / batch},
+                     .noise_ratio = mean_of(ssgd, &SimulationResult::noise_scale) / batch,
+                     .local_steps = local_steps_of(plan)},
         .efficiency = curve_ratio(curve_of(ssgd), curve_of(plan)),
         .pace = samples_s(plan) / samples_s(ssgd)};
     double pushes = 0;

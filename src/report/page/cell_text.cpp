@@ -32,6 +32,10 @@ double change_of(double log_ratio) {
 
 }  // namespace
 
+std::string counted(std::size_t count, const std::string& one) {
+    return fmt::format("{} {}{}", format_count(count), one, count == 1 ? "" : "s");
+}
+
 std::string seconds_text(double seconds) {
     constexpr double kTenths = 9.995;
     constexpr double kWhole = 99.95;

@@ -6,6 +6,8 @@
 
 namespace cohort {
 
+/// "1 job", "2 jobs", "1,050 jobs".
+[[nodiscard]] std::string counted(std::size_t count, const std::string& one);
 [[nodiscard]] std::string seconds_text(double seconds);
 /// 0.88 -> "88 %", 0.885 -> "88.5 %".
 [[nodiscard]] std::string percent(double share);

@@ -237,16 +237,13 @@ void add_episodes(Picture& picture, const RunFrame& frame) {
     }
 }
 
-/// "<ul>...": a coloured square and a name each. @param letter  of the classes: "k0", "k1" ...
-std::string swatch_legend(char letter, const std::vector<std::string_view>& names) {
-    std::string text = "<ul class=\"legend\">";
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        text += fmt::format(
-            "<li><svg class=\"swatch\" viewBox=\"0 0 22 10\" aria-hidden=\"true\">"
-            "<rect class=\"{}{}\" width=\"22\" height=\"10\"/></svg>{}</li>",
-            letter, i, names[i]);
+/// @param letter  of the classes: "k0", "k1" ...
+std::string numbered_legend(char letter, const std::vector<std::string_view>& names) {
+    std::vector<std::pair<std::string, std::string>> squares;
+    for (const std::string_view name : names) {
+        squares.emplace_back(fmt::format("{}{}", letter, squares.size()), name);
     }
-    return text + "</ul>\n";
+    return square_legend(squares);
 }
 
 }  // namespace
@@ -291,13 +288,24 @@ std::string draw_decisions(const PageData& data, std::size_t mode, std::size_t p
     return picture.done();
 }
 
+std::string square_legend(const std::vector<std::pair<std::string, std::string>>& squares) {
+    std::string text = "<ul class=\"legend\">";
+    for (const auto& [kind, name] : squares) {
+        text += fmt::format(
+            "<li><svg class=\"swatch\" viewBox=\"0 0 22 10\" aria-hidden=\"true\">"
+            "<rect class=\"{}\" width=\"22\" height=\"10\"/></svg>{}</li>",
+            kind, escaped(name));
+    }
+    return text + "</ul>\n";
+}
+
 std::string lane_legend() {
-    return swatch_legend('k', {kKinds.begin(), kKinds.end()});
+    return numbered_legend('k', {kKinds.begin(), kKinds.end()});
 }
 
 std::string cause_legend() {
     const auto& causes = kWords<StragglerCause>;
-    return swatch_legend('e', {causes.begin(), causes.end()});
+    return numbered_legend('e', {causes.begin(), causes.end()});
 }
 
 }  // namespace cohort

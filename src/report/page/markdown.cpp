@@ -27,8 +27,10 @@ std::string cell_words(const CellText& text) {
     return text.below.empty() ? words : fmt::format("{} ({})", words, fmt::join(text.below, "; "));
 }
 
-std::string markdown_of(const ReportTable& table) {
-    std::vector<std::string> head{"mode"};
+}  // namespace
+
+std::string table_markdown(const ReportTable& table) {
+    std::vector<std::string> head{table.rows_are};
     head.insert(head.end(), table.columns.begin(), table.columns.end());
     std::string text =
         fmt::format("**{}** ({})\n\n{}|---|", table.title, table.caption, line_of(head));
@@ -44,8 +46,6 @@ std::string markdown_of(const ReportTable& table) {
     return text + '\n';
 }
 
-}  // namespace
-
 std::string report_markdown(const SweepResults& results) {
     const Comparison comparison = compare(results);
     std::string text;
@@ -53,7 +53,7 @@ std::string report_markdown(const SweepResults& results) {
         text += sentence + "\n\n";
     }
     for (const ReportTable& table : report_tables(results, comparison)) {
-        text += markdown_of(table);
+        text += table_markdown(table);
     }
     text +=
         "The first run of every mode. Every row's own command is in the column `command` of "

@@ -21,10 +21,6 @@ std::string title_of(const SweepResults& results) {
     return results.title.empty() ? "Modes compared" : results.title;
 }
 
-std::string counted(std::size_t count, const std::string& one) {
-    return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
-
 /// In HTML.
 std::string listed(const std::vector<std::string>& names) {
     return escaped(fmt::format("{}", fmt::join(names, ", ")));
@@ -57,12 +53,6 @@ std::string facts(const PageData& data) {
         text += fmt::format("{}={} ", escaped(name), escaped(value));
     }
     return text + "</code></p></details>\n";
-}
-
-/// A picture with its caption, in a figure.
-std::string figure(const std::string& picture, const std::string& caption) {
-    return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", picture,
-                       escaped(caption));
 }
 
 /// The verdict: sentences and one picture.
@@ -239,19 +229,29 @@ std::string tuning_section(const PageData& data) {
 
 }  // namespace
 
-std::string report_html(const SweepResults& results) {
-    const PageData data = read_page_data(results);
-    const std::string title = escaped(title_of(results));
+std::string figure(const std::string& picture, const std::string& caption) {
+    return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", picture,
+                       escaped(caption));
+}
+
+std::string html_page(const std::string& title, const std::string& body) {
     return kPageStart +
            std::string(
                "<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
                "name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>") +
-           title + "</title>\n<style>" + std::string(page_styles().front().bytes) +
-           "</style></head>\n<body><main>\n<h1>" + title + "</h1>\n" + verdict_part(data) +
-           facts(data) + "<section><h2>Results</h2>\n" + explanation(data) + result_tables(data) +
-           "<h3>The command of every run</h3>\n" + command_lists(data) + "</section>\n" +
-           curves_section(data) + demands_section(data) + lanes_section(data) + lags_section(data) +
-           tuning_section(data) + "</main></body></html>\n";
+           escaped(title) + "</title>\n<style>" + std::string(page_styles().front().bytes) +
+           "</style></head>\n<body><main>\n" + body + "</main></body></html>\n";
+}
+
+std::string report_html(const SweepResults& results) {
+    const PageData data = read_page_data(results);
+    const std::string title = title_of(results);
+    return html_page(title, "<h1>" + escaped(title) + "</h1>\n" + verdict_part(data) + facts(data) +
+                                "<section><h2>Results</h2>\n" + explanation(data) +
+                                result_tables(data) + "<h3>The command of every run</h3>\n" +
+                                command_lists(data) + "</section>\n" + curves_section(data) +
+                                demands_section(data) + lanes_section(data) + lags_section(data) +
+                                tuning_section(data));
 }
 
 }  // namespace cohort

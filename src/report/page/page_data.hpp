@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cohort/report/comparison.hpp"
@@ -53,6 +54,15 @@ struct PageData {
 // Parts of the page.
 
 [[nodiscard]] std::span<const ShippedFile> page_styles();
+/// A whole page with its styles. @param title  plain text @param body  in HTML
+[[nodiscard]] std::string html_page(const std::string& title, const std::string& body);
+/// A picture with its caption, which is plain text.
+[[nodiscard]] std::string figure(const std::string& picture, const std::string& caption);
+/// Lines of pictures: their classes and names; of squares.
+[[nodiscard]] std::string line_legend(
+    const std::vector<std::pair<std::string, std::string>>& lines);
+[[nodiscard]] std::string square_legend(
+    const std::vector<std::pair<std::string, std::string>>& squares);
 /// Colours and names of the modes; of what workers do.
 [[nodiscard]] std::string mode_legend(const PageData& data);
 [[nodiscard]] std::string lane_legend();

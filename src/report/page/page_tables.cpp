@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "cohort/sched/chooser.hpp"
 #include "report/page/cell_text.hpp"
@@ -14,9 +15,10 @@ namespace cohort {
 namespace {
 
 /// A table in a box that scrolls by itself. @param name  for screen readers @param columns  besides
-/// the mode @param rows  in HTML
+/// the first @param rows  in HTML @param first  head of the first column
 std::string in_box(const std::string& name, const std::string& caption,
-                   const std::vector<std::string>& columns, const std::string& rows) {
+                   const std::vector<std::string>& columns, const std::string& rows,
+                   const std::string& first = "mode") {
     std::string head;
     for (const std::string& column : columns) {
         head += fmt::format("<th scope=\"col\">{}</th>", escaped(column));
@@ -24,9 +26,9 @@ std::string in_box(const std::string& name, const std::string& caption,
     return fmt::format(
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">"
         "<table><caption><span>{}</span></caption>"
-        "<thead><tr><th scope=\"col\">mode</th>{}</tr></thead>\n"
+        "<thead><tr><th scope=\"col\">{}</th>{}</tr></thead>\n"
         "<tbody>{}</tbody></table></div>\n",
-        escaped(name), escaped(caption), head, rows);
+        escaped(name), escaped(caption), escaped(first), head, rows);
 }
 
 std::string mode_head(const std::string& name, const std::string& note) {
@@ -45,19 +47,6 @@ std::string cell_html(const CellText& text) {
         html += fmt::format("<span class=\"spread\">{}</span>", escaped(line));
     }
     return html + "</td>";
-}
-
-std::string table_html(const ReportTable& table) {
-    std::string rows;
-    for (const ReportTable::Row& row : table.rows) {
-        rows += (row.note == "hindsight" ? "<tr class=\"oracle\">" : "<tr>") +
-                mode_head(row.name, row.note);
-        for (const CellText& cell : row.cells) {
-            rows += cell_html(cell);
-        }
-        rows += "</tr>\n";
-    }
-    return in_box(table.title, table.title + ": " + table.caption, table.columns, rows);
 }
 
 /// A column of demands.
@@ -97,6 +86,20 @@ std::string demand_cell(const ComparedCell& cell, const ComparedCell& reference,
 }
 
 }  // namespace
+
+std::string table_html(const ReportTable& table) {
+    std::string rows;
+    for (const ReportTable::Row& row : table.rows) {
+        rows += (row.note == "hindsight" ? "<tr class=\"oracle\">" : "<tr>") +
+                mode_head(row.name, row.note);
+        for (const CellText& cell : row.cells) {
+            rows += cell_html(cell);
+        }
+        rows += "</tr>\n";
+    }
+    return in_box(table.title, table.title + ": " + table.caption, table.columns, rows,
+                  table.rows_are);
+}
 
 std::string result_tables(const PageData& data) {
     std::string text;
@@ -191,16 +194,24 @@ std::string command_lists(const PageData& data) {
     return text;
 }
 
-std::string mode_legend(const PageData& data) {
+std::string line_legend(const std::vector<std::pair<std::string, std::string>>& lines) {
     std::string text = "<ul class=\"legend\">";
-    for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
-        const ExperimentMode& entry = data.results.modes[mode];
+    for (const auto& [kind, name] : lines) {
         text += fmt::format(
             "<li><svg class=\"swatch\" viewBox=\"0 0 28 10\" aria-hidden=\"true\">"
-            "<g class=\"{}{}\"><polyline points=\"0,5 28,5\"/></g></svg>{}</li>",
-            mode_class(mode), entry.role == "ours" ? " ours" : "", escaped(entry.name));
+            "<g class=\"{}\"><polyline points=\"0,5 28,5\"/></g></svg>{}</li>",
+            kind, escaped(name));
     }
     return text + "</ul>\n";
+}
+
+std::string mode_legend(const PageData& data) {
+    std::vector<std::pair<std::string, std::string>> lines;
+    for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
+        const ExperimentMode& entry = data.results.modes[mode];
+        lines.emplace_back(mode_class(mode) + (entry.role == "ours" ? " ours" : ""), entry.name);
+    }
+    return line_legend(lines);
 }
 
 }  // namespace cohort

@@ -15,7 +15,7 @@ struct CellText {
     bool never = false;  ///< there is no number
 };
 
-/// A table whose rows are modes.
+/// A table with a row for every mode or label.
 struct ReportTable {
     struct Row {
         std::string name;
@@ -26,7 +26,10 @@ struct ReportTable {
     std::string caption;  ///< meaning of the numbers
     std::vector<std::string> columns;
     std::vector<Row> rows;
+    std::string rows_are = "mode";  ///< head of the first column
 };
+[[nodiscard]] std::string table_html(const ReportTable& table);
+[[nodiscard]] std::string table_markdown(const ReportTable& table);
 
 /// All tables for which a sweep has numbers, the most important first.
 [[nodiscard]] std::vector<ReportTable> report_tables(const SweepResults& results,

@@ -22,6 +22,7 @@
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/report/sweep_results.hpp"
 #include "data/hdf5/store.hpp"
+#include "report/sweep/csv_value.hpp"
 
 // Layout of results.h5: every column of results.csv is an array /runs/NAME, with NaN for no value;
 // every column of tuning.csv /tuning/NAME. Texts are bytes, UTF-8, each value ended by a line feed.
@@ -125,25 +126,6 @@ const std::vector<Column<TuningRow>>& tuning_columns() {
     };
     return columns;
 }
-
-/// A value in CSV: nine digits, quotes where they are needed.
-struct CsvText {
-    std::string operator()(const std::string& text) const {
-        if (text.find_first_of(",\"\n\r") == std::string::npos) {
-            return text;
-        }
-        std::string quoted = "\"";
-        for (const char c : text) {
-            quoted += c == '"' ? "\"\"" : std::string(1, c);
-        }
-        return quoted + '"';
-    }
-    std::string operator()(double number) const {
-        return std::isnan(number) ? std::string() : fmt::format("{:.9g}", number);
-    }
-    std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
-    std::string operator()(std::uint64_t hash) const { return fmt::format("{:016x}", hash); }
-};
 
 /// A header and a line per row (RFC 4180, lines end with \n).
 template <class Row>

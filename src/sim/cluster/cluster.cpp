@@ -252,6 +252,10 @@ void VirtualCluster::cancel_all(int client) {
     }
 }
 
+const Shares& VirtualCluster::node_shares(int node) const {
+    return impl_->node(node).own;
+}
+
 Shares VirtualCluster::shares(PlaceId place) const {
     const auto& where = impl_->place(place);
     Shares all = where.total;
@@ -270,14 +274,14 @@ std::size_t VirtualCluster::forget_unused() {
     return impl_->transfers->forget_unused();
 }
 
-VirtualCluster::WorkId VirtualCluster::scatter(int from_node, const std::vector<int>& to_nodes,
-                                               double bytes, Action done) {
-    return impl_->transfers->begin(from_node, to_nodes, true, bytes, std::move(done));
+VirtualCluster::WorkId VirtualCluster::scatter(int from_node, const Parts& to, double bytes,
+                                               Action done) {
+    return impl_->transfers->begin(from_node, to, true, bytes, std::move(done));
 }
 
-VirtualCluster::WorkId VirtualCluster::gather(const std::vector<int>& from_nodes, int to_node,
-                                              double bytes, Action done) {
-    return impl_->transfers->begin(to_node, from_nodes, false, bytes, std::move(done));
+VirtualCluster::WorkId VirtualCluster::gather(const Parts& from, int to_node, double bytes,
+                                              Action done) {
+    return impl_->transfers->begin(to_node, from, false, bytes, std::move(done));
 }
 
 VirtualCluster::WorkId VirtualCluster::all_reduce(const std::vector<int>& nodes, double bytes,

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -75,10 +77,21 @@ public:
     WorkId send(int from_node, int to_node, double bytes, Action done) {
         return scatter(from_node, {to_node}, bytes, std::move(done));
     }
-    /// The same to or from several nodes at once, `bytes` in all, in equal parts that keep pace:
-    /// one push to all servers, or a pull from them.
-    WorkId scatter(int from_node, const std::vector<int>& to_nodes, double bytes, Action done);
-    WorkId gather(const std::vector<int>& from_nodes, int to_node, double bytes, Action done);
+    /// The nodes at one end of a transfer, and the part of it that each of them has: shares whose
+    /// sum is 1; empty: equal ones.
+    struct Parts {
+        Parts(std::vector<int> all, std::vector<double> of_each = {})
+            : nodes(std::move(all)), shares(std::move(of_each)) {}
+        Parts(std::initializer_list<int> all) : nodes(all) {}
+
+        std::vector<int> nodes;
+        std::vector<double> shares;
+        friend auto operator<=>(const Parts&, const Parts&) = default;
+    };
+    /// The same to or from several nodes at once, `bytes` in all, in parts that keep pace: one push
+    /// to all servers, or a pull from them.
+    WorkId scatter(int from_node, const Parts& to, double bytes, Action done);
+    WorkId gather(const Parts& from, int to_node, double bytes, Action done);
     /// A ring all-reduce over members on these nodes (one entry per member, in ring order):
     /// 2 (n-1)/n bytes over every link between nodes, all at the pace of the slowest, 2 (n-1)
     /// latencies.
@@ -92,6 +105,8 @@ public:
 
     /// What the trace says now, its node's share included.
     [[nodiscard]] Shares shares(PlaceId place) const;
+    /// The same of a node, for all who are there.
+    [[nodiscard]] const Shares& node_shares(int node) const;
     [[nodiscard]] const NodeUse& use(int node);
 
 private:

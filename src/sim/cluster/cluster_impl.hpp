@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -114,9 +115,8 @@ public:
     explicit Transfers(Impl& cluster) : cluster_(cluster), use_of_(cluster.nodes.size() * 3) {}
 
     /// Between one node and several that are named, with repetitions.
-    WorkId begin(int outer, const std::vector<int>& inner, bool outer_sends, double bytes,
-                 Action done) {
-        if (inner.empty() || !(bytes >= 0)) {
+    WorkId begin(int outer, const Parts& inner, bool outer_sends, double bytes, Action done) {
+        if (inner.nodes.empty() || !(bytes >= 0)) {
             throw std::logic_error(
                 "[VirtualCluster] a transfer needs a node at each end, bytes >= 0");
         }
@@ -124,9 +124,7 @@ public:
         Work& each = cluster_.work(id);
         each.amount = bytes;
         each.uses.clear();
-        const double part = 1 / static_cast<double>(inner.size());
-        const double local =
-            part * static_cast<double>(std::count(inner.begin(), inner.end(), outer));
+        const double local = share_of(outer, inner);
         if (local < 1) {
             const Ends far = ends_of(inner, each);
             const Node& near = cluster_.node(outer);
@@ -181,27 +179,37 @@ public:
     }
 
 private:
+    /// The part of a transfer that a node has.
+    [[nodiscard]] static double share_of(int node, const Parts& parts) {
+        if (parts.shares.empty()) {
+            const auto count = std::count(parts.nodes.begin(), parts.nodes.end(), node);
+            return 1 / static_cast<double>(parts.nodes.size()) * static_cast<double>(count);
+        }
+        double share = 0;
+        for (std::size_t i = 0; i < parts.nodes.size(); ++i) {
+            share += parts.nodes[i] == node ? parts.shares[i] : 0;
+        }
+        return share;
+    }
+
     /// All named nodes, whatever the other end is.
-    [[nodiscard]] Ends ends_of(const std::vector<int>& named, Work& transfer) {
+    [[nodiscard]] Ends ends_of(const Parts& parts, Work& transfer) {
+        const std::vector<int>& named = parts.nodes;
         if (std::equal(named.begin() + 1, named.end(), named.begin())) {
             return {cluster_.node(named.front()).rx, cluster_.node(named.front()).tx};
         }
-        KnownEnds& known = ends_[named];
+        KnownEnds& known = ends_[parts];
         transfer.ends = &known;
         ++known.transfers;
         if (std::exchange(known.recent, true) || known.rx != 0) {
             return known;
         }
-        const double part = 1 / static_cast<double>(named.size());
-        std::map<int, double> shares;
-        for (const int index : named) {
-            shares[index] += 1;
-        }
         std::vector<FluidNetwork::Use> rx;
         std::vector<FluidNetwork::Use> tx;
-        for (const auto& [index, count] : shares) {
-            rx.push_back({cluster_.node(index).rx, part * count});
-            tx.push_back({cluster_.node(index).tx, part * count});
+        for (const int index : std::set<int>(named.begin(), named.end())) {
+            const double share = share_of(index, parts);
+            rx.push_back({cluster_.node(index).rx, share});
+            tx.push_back({cluster_.node(index).tx, share});
         }
         known.rx = cluster_.fluid.add_group(rx);
         known.tx = cluster_.fluid.add_group(tx);
@@ -238,7 +246,7 @@ private:
     }
 
     Impl& cluster_;
-    std::map<std::vector<int>, KnownEnds> ends_;  ///< of scatters and gathers
+    std::map<Parts, KnownEnds> ends_;    ///< of scatters and gathers
     std::vector<std::uint32_t> use_of_;  ///< by resource: 1 + index in the uses being made, or 0
 };
 

@@ -62,12 +62,17 @@ void FluidNetwork::set_capacity(ResourceId id, double capacity) {
 }
 
 FluidNetwork::ActivityId FluidNetwork::begin(double work, std::span<const Use> uses,
-                                             double max_rate, EventQueue::Action done) {
+                                             double max_rate, EventQueue::Action done,
+                                             double weight) {
     if (!(work >= 0) || !(max_rate >= 0) || (uses.empty() && std::isinf(max_rate))) {
         throw std::logic_error(
             "[FluidNetwork::begin] expected work >= 0, and a use or a limit >= 0");
     }
-    const fluid::Index kind = tiers_.kind_of(routes_.find_or_add(uses), max_rate);
+    if (!(weight >= kWeightStep && weight <= kMostWeight)) {
+        throw std::logic_error("[FluidNetwork::begin] expected a weight from 1/1024 to 1024");
+    }
+    const double step_weight = std::round(weight / kWeightStep) * kWeightStep;
+    const fluid::Index kind = tiers_.kind_of(routes_.find_or_add(uses), max_rate, step_weight);
     const ActivityId id = state_.activities.take();
     const auto slot = SlotTable<fluid::Activity>::index_of(id);
     fluid::Activity& activity = state_.activities[slot];
@@ -103,9 +108,10 @@ void FluidNetwork::set_max_rate(ActivityId id, double max_rate) {
     }
     const double units = left(id);
     const fluid::Index route = state.kinds[activity->kind].route;
+    const double weight = state.kinds[activity->kind].weight;
     completions_.remove(*activity);
     completions_.add(*activity, SlotTable<fluid::Activity>::index_of(id),
-                     tiers_.kind_of(route, max_rate), units);
+                     tiers_.kind_of(route, max_rate, weight), units);
 }
 
 double FluidNetwork::rate(ActivityId id) const {

@@ -11,8 +11,9 @@
 
 namespace cohort {
 
-/// Activities that share resources by max-min fairness (progressive filling; Bertsekas & Gallager,
-/// Data Networks, section 6.5): no rate can grow without shrinking one that is not larger.
+/// Activities that share resources by weighted max-min fairness (progressive filling; Bertsekas &
+/// Gallager, Data Networks, section 6.5): no rate can grow without shrinking one that is, relative
+/// to its weight, not larger. What an activity cannot use remains for the others.
 /// A resource is a direction of a network card (bytes/s) or the processors of a node (cores); an
 /// activity is a transfer (bytes) or work of a processor (core seconds). Rates change when
 /// activities begin or end, or capacities change, and are worked out once per moment for
@@ -23,6 +24,8 @@ public:
     using ActivityId = fluid::ActivityId;
     using Use = fluid::Use;
     static constexpr double kUnlimited = fluid::kUnlimited;
+    static constexpr double kWeightStep = 1.0 / 1024;
+    static constexpr double kMostWeight = 1024;
 
     explicit FluidNetwork(EventQueue& queue) : state_(queue, [this] { settle(); }) {}
     FluidNetwork(const FluidNetwork&) = delete;
@@ -44,9 +47,11 @@ public:
 
     /// Begins `work` units; `done` is called at the moment when they are done (the activity is over
     /// by then). @param max_rate units per second, whatever is free. An activity without uses runs
-    /// at max_rate. Errors: std::logic_error for work < 0, or neither a use nor a limit.
+    /// at max_rate. @param weight  rounded to a multiple of kWeightStep, so that sums are exact.
+    /// Errors: std::logic_error for work < 0, neither a use nor a limit, or a weight outside
+    /// kWeightStep..kMostWeight.
     ActivityId begin(double work, std::span<const Use> uses, double max_rate,
-                     EventQueue::Action done);
+                     EventQueue::Action done, double weight = 1);
     /// Gives it up. @return units that were left; 0 when it is over
     double cancel(ActivityId activity);
     void set_max_rate(ActivityId activity, double max_rate);

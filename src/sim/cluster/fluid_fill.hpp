@@ -8,7 +8,8 @@
 
 namespace cohort::fluid {
 
-/// Progressive filling of connected parts, over tiers: all rise together; at each step those at
+/// Progressive filling of connected parts, over tiers: all rise together, in proportion to their
+/// weights, to rates of weight * level; at each step those at
 /// their limits, or else those of the resources that are full first, rise no more.
 /// A part of the network is connected by full resources: a group that has some connects all its
 /// activities, even those that use none of these.
@@ -100,7 +101,7 @@ private:
             Path& path = state_.paths[index];
             path.held = 0;
             path.bound = bound;
-            weigh(path, path.members, 0);
+            weigh(path, path.members, path.weights, 0);
         }
         for (;;) {
             const double level = lowest_level();
@@ -113,16 +114,16 @@ private:
         }
     }
 
-    void weigh(const Path& path, std::int64_t rising, double held) {
+    void weigh(const Path& path, std::int64_t rising, double weights, double held) {
         for (std::size_t i = 0; i < path.uses.size(); ++i) {
             Load& load = state_.used(path.uses[i].resource).load;
-            load.weight += path.uses[i].share * static_cast<double>(rising);
+            load.weight += path.uses[i].share * weights;
             load.held += path.uses[i].share * held;
             load.rising += path.counts[i] * rising;
         }
     }
 
-    /// The rate to which the resource's activities can rise.
+    /// The level to which the resource's activities can rise.
     [[nodiscard]] double level_of(const Resource& each) {
         Load load = each.load;
         for (const Use& membership : each.groups) {
@@ -149,7 +150,7 @@ private:
         for (const Index index : paths_) {
             Path& path = state_.paths[index];
             std::size_t end = path.held;
-            while (end < path.tiers.size() && state_.tiers[path.tiers[end]].limit <= level) {
+            while (end < path.tiers.size() && state_.tiers[path.tiers[end]].level <= level) {
                 ++end;
             }
             if (end > path.held) {
@@ -218,16 +219,18 @@ private:
     /// The next tiers of a path rise no further than this level.
     void hold(Path& path, std::size_t end, double level) {
         std::int64_t count = 0;
+        double weights = 0;
         double sum = 0;
         for (; path.held < end; ++path.held) {
             const Index index = path.tiers[path.held];
             const Tier& tier = state_.tiers[index];
-            const double rate = std::min(tier.limit, level);
+            const double rate = std::min(tier.limit, tier.weight * level);
             count += tier.members;
+            weights += static_cast<double>(tier.members) * tier.weight;
             sum += static_cast<double>(tier.members) * rate;
             set_rate(index, rate);
         }
-        weigh(path, -count, sum);
+        weigh(path, -count, -weights, sum);
     }
 
     void set_rate(Index index, double rate) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <vector>
 
 #include "sim/cluster/fluid_routes.hpp"
@@ -162,11 +163,11 @@ public:
     Tiers(State& state, RouteTable& routes, PathTable& paths, Completions& completions)
         : state_(state), routes_(routes), paths_(paths), completions_(completions) {}
 
-    /// The kind of a route's activities with this limit, made if there is none.
-    [[nodiscard]] Index kind_of(Index route_index, double limit) {
+    /// The kind of a route's activities with this limit and weight, made if there is none.
+    [[nodiscard]] Index kind_of(Index route_index, double limit, double weight) {
         Route& route = state_.routes[route_index];
         for (const Index index : route.kinds) {
-            if (state_.kinds[index].limit == limit) {
+            if (state_.kinds[index].limit == limit && state_.kinds[index].weight == weight) {
                 return index;
             }
         }
@@ -176,6 +177,7 @@ public:
         kind.tier = kNone;
         kind.queued = false;
         kind.limit = limit;
+        kind.weight = weight;
         kind.counted = 0;
         if (route.kinds.empty()) {
             routes_.set_busy(route);
@@ -198,7 +200,7 @@ public:
         Route& route = state_.routes[kind.route];
         const auto count = static_cast<std::int64_t>(kind.members.size());
         const double limit = std::min(kind.limit, route.limit / static_cast<double>(count));
-        const Index tier = tier_of(paths_.path_of(route), limit);
+        const Index tier = tier_of(paths_.path_of(route), limit, kind.weight);
         if (kind.tier != tier) {
             const double so_far = state_.passed(kind);
             leave(kind);
@@ -243,12 +245,16 @@ private:
         }
     }
 
-    [[nodiscard]] Index tier_of(Index path_index, double limit) {
+    [[nodiscard]] Index tier_of(Index path_index, double limit, double weight) {
         Path& path = state_.paths[path_index];
+        const auto key_of = [](const Tier& tier) {
+            return std::tuple(tier.level, tier.weight, tier.limit);
+        };
+        const auto wanted = std::tuple(limit / weight, weight, limit);
         const auto at = std::lower_bound(
-            path.tiers.begin(), path.tiers.end(), limit,
-            [this](Index tier, double wanted) { return state_.tiers[tier].limit < wanted; });
-        if (at != path.tiers.end() && state_.tiers[*at].limit == limit) {
+            path.tiers.begin(), path.tiers.end(), wanted,
+            [&](Index tier, const auto& key) { return key_of(state_.tiers[tier]) < key; });
+        if (at != path.tiers.end() && key_of(state_.tiers[*at]) == wanted) {
             return *at;
         }
         const Index index = state_.tiers.take();
@@ -257,6 +263,8 @@ private:
         tier.changed = false;
         tier.members = 0;
         tier.limit = tier.rate = limit;
+        tier.weight = weight;
+        tier.level = limit / weight;
         tier.passed = 0;
         tier.since = state_.queue.now();
         path.tiers.insert(at, index);
@@ -270,6 +278,7 @@ private:
         path.wanted.add(-static_cast<double>(tier.members) * tier.limit);
         tier.members += change;
         path.members += change;
+        path.weights += static_cast<double>(change) * tier.weight;
         path.wanted.add(static_cast<double>(tier.members) * tier.limit);
         if (path.members == 0) {
             path.wanted = {};

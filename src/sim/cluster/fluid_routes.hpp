@@ -296,6 +296,7 @@ private:
         const Index index = table_.add(uses);
         Path& path = state_.paths[index];
         path.members = 0;
+        path.weights = 0;
         path.wanted = {};
         path.counted = 0;
         path.bound = path.changed = false;

@@ -1,10 +1,11 @@
 /// The parts of a FluidNetwork. Activities are grouped by what decides their rates, so that a
 /// change costs as much as there are different rates, not activities:
 ///   route  the uses of an activity, known since the first activity that had them;
-///   kind   activities of a route with the same limit: equal rates, always;
+///   kind   activities of a route with the same limit and weight: equal rates, always;
 ///   path   those uses of a route that other routes have as well. A resource that only one route
-///          uses is divided by its n activities alone: it is a limit, capacity / (share * n);
-///   tier   kinds with the same path and limit: equal rates as long as they stay in it.
+///          uses is divided by its n activities alone: it is a limit, capacity / (share * n)
+///          (one whose activities are of several kinds is no limit but part of the path);
+///   tier   kinds with the same path, limit and weight: equal rates as long as they stay in it.
 /// A tier counts the units that each of its activities has got (`passed`); an activity ends when
 /// that count reaches its mark. So a tier whose rate changes has one new finishing time, whatever
 /// the number of its activities. Heaps by mark of a kind's activities and of a tier's kinds, and
@@ -68,6 +69,7 @@ struct Kind {
     bool queued = false;         ///< is in that heap
     bool changed = false;        ///< is in State::changed.kinds
     double limit = 0;
+    double weight = 1;
     double offset = 0;             ///< the tier's count less the kind's
     std::int64_t counted = 0;      ///< activities, as its tier counts them
     PositionHeap<double> members;  ///< activities by mark
@@ -89,6 +91,8 @@ struct Tier {
     bool changed = false;        ///< is in State::changed.tiers
     std::int64_t members = 0;    ///< activities
     double limit = 0;
+    double weight = 1;
+    double level = 0;  ///< limit / weight: the level of filling at which it is at its limit
     double rate = 0;
     double passed = 0;  ///< units of each activity by `since`
     double since = 0;
@@ -98,8 +102,9 @@ struct Tier {
 struct Path {
     std::vector<Use> uses;
     std::vector<int> counts;   ///< by use: an activity's part in Load::rising
-    std::vector<Index> tiers;  ///< limits ascending
+    std::vector<Index> tiers;  ///< levels ascending
     std::int64_t members = 0;  ///< activities
+    double weights = 0;        ///< sum over them
     ExactSum wanted;           ///< rates of all activities at their limits
     double counted = 0;        ///< the part of `wanted` that resources and groups know
     bool bound = false;        ///< not all rates are at their limits
@@ -111,7 +116,7 @@ struct Path {
 
 /// What a resource or group carries during filling.
 struct Load {
-    double weight = 0;        ///< shares of the activities that rise
+    double weight = 0;        ///< sum of share * weight of the activities that rise
     double held = 0;          ///< what the other activities take
     std::int64_t rising = 0;  ///< activities that rise
 };

@@ -85,7 +85,9 @@ std::vector<FleetComparison> compare_fleets(const std::vector<FleetResult>& resu
             }
         }
         if (clusters.size() == 1) {
-            for (const JobPair& pair : std::exchange(clusters, {}).front()) {
+            const PairCluster jobs = std::move(clusters.front());
+            clusters.clear();
+            for (const JobPair& pair : jobs) {
                 clusters.push_back({pair});
             }
         }

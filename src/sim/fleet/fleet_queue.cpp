@@ -12,18 +12,14 @@ bool may_overtake(int free, int head, int candidate, std::span<const int> runnin
     if (candidate > free) {
         return false;
     }
-    const int missing = head - free;
-    // Devices that some set of running jobs holds: sums below missing + candidate.
-    std::vector<bool> sums(static_cast<std::size_t>(missing + candidate), false);
-    sums.front() = true;
-    for (const int size : running) {
-        for (auto sum = static_cast<int>(sums.size()) - 1; sum >= size; --sum) {
-            if (sums[static_cast<std::size_t>(sum - size)]) {
-                sums[static_cast<std::size_t>(sum)] = true;
-            }
+    int at_start = free;
+    for (const int devices : running) {
+        if (at_start >= head) {
+            break;
         }
+        at_start += devices;
     }
-    return std::find(sums.begin() + missing, sums.end(), true) == sums.end();
+    return candidate <= at_start - head;
 }
 
 FleetQueue::FleetQueue(int nodes, int devices_per_node)
@@ -42,19 +38,24 @@ void FleetQueue::submit(int job, int workers) {
     waiting_.push_back({.job = job, .workers = workers});
 }
 
-std::vector<int> FleetQueue::running_sizes() const {
-    std::vector<int> sizes;
+std::vector<int> FleetQueue::sizes_by_end(const std::function<double(int job)>& left_s) const {
+    std::vector<std::pair<double, int>> jobs;
     for (const auto& [job, where] : running_) {
-        sizes.push_back(static_cast<int>(where.worker_nodes.size()));
+        jobs.emplace_back(left_s(job), job);
+    }
+    std::ranges::sort(jobs);
+    std::vector<int> sizes;
+    for (const auto& [left, job] : jobs) {
+        sizes.push_back(static_cast<int>(running_.at(job).worker_nodes.size()));
     }
     return sizes;
 }
 
-std::optional<FleetQueue::Start> FleetQueue::next() {
+std::optional<FleetQueue::Start> FleetQueue::next(const std::function<double(int job)>& left_s) {
     auto found = waiting_.begin();
     if (found != waiting_.end() && found->workers > free_) {
         const int head = found->workers;
-        const std::vector<int> running = running_sizes();
+        const std::vector<int> running = sizes_by_end(left_s);
         found = std::find_if(found + 1, waiting_.end(), [&](const Waiting& one) {
             return may_overtake(free_, head, one.workers, running);
         });

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -11,13 +12,13 @@
 
 namespace cohort {
 
-/// Whether a job may overtake the head of a queue: it fits, and the head would start at the same
-/// moment whatever the order in which running jobs end, even if this one never ended. That is so
-/// when no set of running jobs frees enough devices for the head, but too few for both. No estimate
-/// of run lengths is used: a budget of samples says little about when a target is reached, and
-/// jobs slow each other down. Pure. Cost: O(running x (head + candidate)).
+/// Whether a job may overtake the head of a queue: it fits now, and even if it never ended it would
+/// leave enough devices to the head when enough running jobs have ended in the order in which they
+/// are expected to. So it only gets devices that the head cannot use at its estimated start (as
+/// EASY back-filling of jobs of unknown length: D. Lifka, The ANL/IBM SP Scheduling System, 1995).
+/// Pure.
 /// @param free, head, candidate  devices: unused, needed by the head (> free), needed by the job
-/// @param running  devices of each running job
+/// @param running  devices of each running job, in the order in which they are expected to end
 [[nodiscard]] bool may_overtake(int free, int head, int candidate, std::span<const int> running);
 
 /// Jobs that wait for devices, first come first served with back-filling (may_overtake), and the
@@ -36,7 +37,8 @@ public:
     /// A job arrives. @param workers 1 .. all devices  Errors: std::logic_error for more.
     void submit(int job, int workers);
     /// The next job to start now; its devices are taken. To be asked until there is none.
-    [[nodiscard]] std::optional<Start> next();
+    /// @param left_s  estimate of how long a running job goes on, for may_overtake
+    [[nodiscard]] std::optional<Start> next(const std::function<double(int job)>& left_s);
     /// Where a started job's servers are, which count from now on until it ends.
     void put_servers(int job, std::vector<int> nodes);
     /// A started job is over: its devices are free.
@@ -56,7 +58,8 @@ private:
     };
 
     [[nodiscard]] FleetNode& node(int index) { return nodes_[static_cast<std::size_t>(index)]; }
-    [[nodiscard]] std::vector<int> running_sizes() const;
+    /// Devices of running jobs, in the order in which they are expected to end.
+    [[nodiscard]] std::vector<int> sizes_by_end(const std::function<double(int job)>& left_s) const;
 
     std::vector<FleetNode> nodes_;
     int devices_;  ///< of all nodes

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -160,10 +161,23 @@ void FleetRun::arrive(std::size_t job) {
 void FleetRun::start_waiting() {
     std::erase_if(active_,
                   [](const auto& entry) { return entry.second.over && entry.second.job->stuck(); });
-    while (const std::optional<FleetQueue::Start> next = waiting_.next()) {
+    while (const std::optional<FleetQueue::Start> next =
+               waiting_.next([this](int job) { return left_s(job); })) {
         start(static_cast<std::size_t>(next->job), next->worker_nodes);
     }
     cluster_.forget_unused();
+}
+
+double FleetRun::left_s(int index) const {
+    const auto job = static_cast<std::size_t>(index);
+    const auto found = active_.find(job);
+    const VirtualJob* const running = found == active_.end() ? nullptr : found->second.job.get();
+    if (running == nullptr || running->session.counts().samples_applied == 0) {
+        return std::numeric_limits<double>::infinity();  // nothing is known of its pace
+    }
+    const auto done = static_cast<double>(running->session.counts().samples_applied);
+    const double left = static_cast<double>(running->spec.budget_samples) - done;
+    return left * (queue_.now() - *result_.jobs[job].start_s) / done;
 }
 
 void FleetRun::start(std::size_t job, const std::vector<int>& worker_nodes) {

@@ -71,6 +71,9 @@ private:
 
     void arrive(std::size_t job);
     void start_waiting();
+    /// Until a running job has used up its samples at its pace so far: longer than it takes when it
+    /// reaches a target before.
+    [[nodiscard]] double left_s(int job) const;
     void start(std::size_t job, const std::vector<int>& worker_nodes);
     /// One event; an error of a job ends that job. @return false: nothing is left
     bool step();

@@ -31,7 +31,8 @@ public:
         kReturn,
         kLease,
         kPlan,
-        kEvaluation
+        kEvaluation,
+        kResize
     };
 
     template <class... Values>

@@ -33,6 +33,8 @@ struct JobSpec {
     bool measure_gradients = false;  ///< whatever the mode
     std::uint64_t seed = 1;
     NodeStaging node_staging = NodeStaging::kOff;
+    ShardSizes shards = ShardSizes::kEqual;
+    RebalanceServers rebalance_servers = RebalanceServers::kOff;
     // Of the accuracy on the way.
     std::int64_t eval_every_samples = 0;  ///< 0: never, not at the end either
     std::int64_t eval_samples = 0;        ///< until near the target; 0: the whole test set

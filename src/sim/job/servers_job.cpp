@@ -7,6 +7,7 @@
 #include "cohort/core/error.hpp"
 #include "sched/plan/lease_work.hpp"
 #include "sim/job/servers_job_servers.hpp"
+#include "sim/job/servers_job_shards.hpp"
 #include "sim/job/servers_job_work.hpp"
 
 // What the engine decides, and leases that the session deals.
@@ -21,6 +22,7 @@ ServersJob::ServersJob(VirtualCluster& on, Learner& model, JobSpec job)
     : VirtualJob(on, model, std::move(job)),
       transfers_(*this),
       servers_(std::make_unique<Servers>(*this)),
+      shards_(std::make_unique<Shards>(*this)),
       scheduler_(session, *this, *this, ServerScheduler::Dealing::kOnRelease, spec.seed,
                  spec.train.samples),
       validations_(std::make_unique<Validations>(learner)),
@@ -44,6 +46,7 @@ bool ServersJob::stuck() const {
 }
 
 void ServersJob::start_work() {
+    shards_->begin();
     scheduler_.begin();
     std::vector<Release> releases;
     for (int index = 0; index < workers(); ++index) {
@@ -92,10 +95,30 @@ void ServersJob::complete(int index) {
     const IterationEnds::End end = worker(index).complete();
     (void)scheduler_.arrived(index);
     scheduler_.push(iteration_ends_.pushed(end));
+    if (!stopping() && shards_->updated()) {
+        scheduler_.move();
+    }
     happened();
 }
 
+void ServersJob::installing(const SyncPlan& plan) {
+    log.add(EventLog::Kind::kPlan, now(), plan.id);
+    shards_->restart();
+}
+
+/// What workers measured of transfers is of the servers' earlier parts.
+void ServersJob::move_shards() {
+    shards_->move([this] {
+        if (session.load() != nullptr) {
+            session.load()->forget_times();
+        }
+        scheduler_.moved();
+        happened();
+    });
+}
+
 void ServersJob::end_work() {
+    shards_->clear();
     for (Worker& worker : workers_) {
         worker.end();
     }
@@ -106,7 +129,9 @@ void ServersJob::end_work() {
 }
 
 const SimulationResult& ServersJob::report() {
-    servers_->report(result.servers);
+    for (std::size_t server = 0; server < spec.server_nodes.size(); ++server) {
+        result.servers.push_back(servers_->use(server));
+    }
     return VirtualJob::report();
 }
 

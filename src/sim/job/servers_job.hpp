@@ -23,6 +23,7 @@ class Validations;
 ///     end) and is complete when both are done. Where a node stages, it stays there
 ///  4. the engine decides, in the order of workers when pushes are complete at the same moment;
 ///     nodes send the sum of what of an update stayed there; 1 again
+/// Parts of the parameters change their owners at a fence: no push is in flight then.
 /// Leases and plans are the ServerScheduler's. The members of a group begin together and wait for
 /// each other at every local step.
 class ServersJob final : public VirtualJob, private ServerOrders {
@@ -34,6 +35,7 @@ public:
 
 private:
     class Servers;
+    class Shards;
     class Worker;
     class Group;
     class Arrivals;
@@ -68,9 +70,8 @@ private:
     void deal(const std::vector<DealtLease>& leases) override;
     [[nodiscard]] bool may_validate(int index) const override;
     void deal_validation(const ValidationSampler::Dealt& lease) override;
-    void installing(const SyncPlan& plan) override {
-        log.add(EventLog::Kind::kPlan, now(), plan.id);
-    }
+    void installing(const SyncPlan& plan) override;
+    void move_shards() override;
     void flush() override;
 
     /// A worker's push is complete: the engine decides.
@@ -79,6 +80,7 @@ private:
 
     ServerTransfers transfers_;
     std::unique_ptr<Servers> servers_;
+    std::unique_ptr<Shards> shards_;
     ServerScheduler scheduler_;
     std::vector<Worker> workers_;
     std::unique_ptr<Validations> validations_;

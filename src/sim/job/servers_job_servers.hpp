@@ -182,13 +182,24 @@ public:
         }
     }
 
-    void report(std::vector<ServerUse>& uses) const {
-        const auto part = 1 / static_cast<double>(servers_.size());
-        for (const ServerLine& server : servers_) {
-            ServerUse use = server.use();
-            use.rx_bytes = job_.transfers_.received(use.node) * part;
-            use.tx_bytes = job_.transfers_.sent(use.node) * part;
-            uses.push_back(use);
+    [[nodiscard]] ServerUse use(std::size_t server) const {
+        ServerUse use = servers_[server].use();
+        const ServerTransfers::CardBytes bytes = job_.transfers_.carried(server);
+        use.rx_bytes = bytes.rx;
+        use.tx_bytes = bytes.tx;
+        use.share = job_.transfers_.share(server);
+        return use;
+    }
+    /// Called once all servers have done what they were told so far.
+    void when_done(VirtualCluster::Action then) {
+        const auto part = [left = std::make_shared<std::size_t>(servers_.size()),
+                           then = std::move(then)] {
+            if (--*left == 0) {
+                then();
+            }
+        };
+        for (ServerLine& server : servers_) {
+            server.add({.core_s = 0, .begun = nullptr, .done = part, .missing = nullptr});
         }
     }
 
@@ -211,10 +222,6 @@ private:
     /// @param missing  see ServerLine
     ServersJob::UpdatePtr order(double passes, double fixed_s, std::vector<Release> releases,
                                 const std::shared_ptr<const int>& missing) {
-        const double shard_bytes =
-            job_.spec.workload.parameter_bytes / static_cast<double>(servers_.size());
-        const double core_s =
-            passes * shard_bytes / job_.cluster.profile().memory_bytes_per_s + fixed_s;
         auto update = std::make_shared<Update>(Update{.waiting = servers_.size(),
                                                       .working = servers_.size(),
                                                       .workers = std::move(releases),
@@ -238,8 +245,12 @@ private:
                 job_.worker(release.worker).pulled(release.turn);
             }
         };
-        for (ServerLine& server : servers_) {
-            server.add({.core_s = core_s, .begun = begun, .done = done, .missing = missing});
+        for (std::size_t server = 0; server < servers_.size(); ++server) {
+            const double core_s = passes * job_.transfers_.shard_bytes(server) /
+                                      job_.cluster.profile().memory_bytes_per_s +
+                                  fixed_s;
+            servers_[server].add(
+                {.core_s = core_s, .begun = begun, .done = done, .missing = missing});
         }
         return update;
     }

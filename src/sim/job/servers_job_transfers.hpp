@@ -17,8 +17,9 @@ public:
     using Id = VirtualCluster::WorkId;  ///< 0: none
 
     /// @param job  outlives it
-    explicit ServerTransfers(VirtualJobContext& job) : job_(job) {
-        for (const int node : job.spec.server_nodes) {
+    explicit ServerTransfers(VirtualJobContext& job)
+        : job_(job), parts_(job.spec.server_nodes), before_(parts_.nodes.size()) {
+        for (const int node : parts_.nodes) {
             pushed_.by_node[node] = pulled_.by_node[node] = 0;
         }
     }
@@ -29,15 +30,26 @@ public:
     /// A worker gets parameters.
     Id pull(int worker, Action done) {
         ++under_way_;
-        return job_.cluster.gather(job_.spec.server_nodes, job_.node_of(worker), bytes(),
+        return job_.cluster.gather(parts_, job_.node_of(worker), bytes(),
                                    arrival(pulled_, worker, std::move(done)));
     }
 
     /// A worker sends its gradient or delta, or the sum of its node's.
     Id push(int worker, Action done) {
         ++under_way_;
-        return job_.cluster.scatter(job_.node_of(worker), job_.spec.server_nodes, bytes(),
+        return job_.cluster.scatter(job_.node_of(worker), parts_, bytes(),
                                     arrival(pushed_, worker, std::move(done)));
+    }
+
+    /// A part of what a server owns goes to another.
+    Id move(int from, int to, double moved_bytes, Action done) {
+        ++under_way_;
+        const std::vector<int>& nodes = parts_.nodes;
+        return job_.cluster.send(nodes[job_.at(from)], nodes[job_.at(to)], moved_bytes,
+                                 [this, done = std::move(done)] {
+                                     --under_way_;
+                                     done();
+                                 });
     }
 
     /// Workers average their gradients.
@@ -70,9 +82,40 @@ public:
     double cancel_push(int worker, Id& push) { return carry(pushed_, worker, cancel(push)); }
 
     [[nodiscard]] bool idle() const noexcept { return under_way_ == 0; }
-    /// Bytes over a node's network card to its servers, and from them, if all servers were there.
-    [[nodiscard]] double received(int node) const { return pushed_.over_card(node); }
-    [[nodiscard]] double sent(int node) const { return pulled_.over_card(node); }
+
+    /// The server's part of the parameters.
+    [[nodiscard]] double share(std::size_t server) const {
+        return parts_.shares.empty() ? 1 / static_cast<double>(parts_.nodes.size())
+                                     : parts_.shares[server];
+    }
+    [[nodiscard]] double shard_bytes(std::size_t server) const {
+        return parts_.shares.empty() ? bytes() / static_cast<double>(parts_.nodes.size())
+                                     : bytes() * parts_.shares[server];
+    }
+    /// Transfers that begin from now on have these parts. @param shares  by server
+    void resize(std::vector<double> shares) {
+        for (std::size_t server = 0; server < before_.size(); ++server) {
+            before_[server] = carried(server);
+        }
+        for (Carried* some : {&pushed_, &pulled_}) {
+            some->all = 0;
+            for (auto& [node, bytes] : some->by_node) {
+                bytes = 0;
+            }
+        }
+        parts_.shares = std::move(shares);
+    }
+
+    /// Bytes over the network card of a server's node.
+    struct CardBytes {
+        double rx = 0;  ///< pushes to it
+        double tx = 0;  ///< parameters from it
+    };
+    [[nodiscard]] CardBytes carried(std::size_t server) const {
+        const int node = parts_.nodes[server];
+        return {.rx = before_[server].rx + pushed_.over_card(node) * share(server),
+                .tx = before_[server].tx + pulled_.over_card(node) * share(server)};
+    }
 
 private:
     /// Bytes between workers and servers, in one direction.
@@ -105,9 +148,11 @@ private:
     }
 
     VirtualJobContext& job_;
+    VirtualCluster::Parts parts_;  ///< of the servers
     std::int64_t under_way_ = 0;
-    Carried pushed_;
-    Carried pulled_;
+    Carried pushed_;                 ///< since the shares are these
+    Carried pulled_;                 ///< the same
+    std::vector<CardBytes> before_;  ///< by server
 };
 
 }  // namespace cohort

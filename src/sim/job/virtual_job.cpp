@@ -31,6 +31,7 @@ void IterationEnds::timed(const End& end) {
     record.worker = lease.worker;
     record.iteration = ++iterations_[job_.at(lease.worker)];
     record.samples = lease.slice.count;
+    record.steps = lease.steps;
     record.version = end.version;
     job_.session.iteration_timed(record, end.own_s);
     if (job_.spec.telemetry) {

@@ -63,7 +63,12 @@ void course_fields(Io& io, Result& r) {
     using Server = ServerUse;
     columns(io, "/servers", r.servers, Named{"node", &Server::node},
             Named{"cpu_core_s", &Server::cpu_core_s}, Named{"rx_bytes", &Server::rx_bytes},
-            Named{"tx_bytes", &Server::tx_bytes}, Named{"busy_s", &Server::busy_s});
+            Named{"tx_bytes", &Server::tx_bytes}, Named{"busy_s", &Server::busy_s},
+            Named{"share", &Server::share});
+    using Resize = ShardResize;
+    columns(io, "/resizes", r.resizes, Named{"asked_s", &Resize::asked_s},
+            Named{"begun_s", &Resize::begun_s}, Named{"ended_s", &Resize::ended_s},
+            Named{"bytes", &Resize::bytes}, Named{"why", &Resize::why});
     using Point = EvaluationPoint;
     columns(io, "/evaluations", r.evaluations, Named{"virtual_s", &Point::virtual_s},
             Named{"samples_applied", &Point::samples_applied}, Named{"accuracy", &Point::accuracy},

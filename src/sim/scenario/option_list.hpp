@@ -56,6 +56,7 @@ void each_of_cluster(Options& o, const Visit& visit) {
            "Servers: whether the gradients of a node's workers are summed there before they are "
            "sent; auto: on nodes with several workers and no server"},
           o.node_staging);
+    each_shard_option(o, visit);
     visit({"--profile",
            fmt::format("What nodes and workloads are like: {}, or a file (docs/profiles.md)",
                        fmt::join(shipped_profiles(), ", ")),

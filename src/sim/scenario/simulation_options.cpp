@@ -40,6 +40,8 @@ void check_places(const SimulateOptions& o) {
     require_within(o.nodes, Limits<int>{.least = 0, .most = o.workers}, "--nodes");
     if (o.arch == Architecture::kRing) {
         require(o.servers == 0, "--servers", "0 with --arch ring", std::to_string(o.servers));
+        require(o.shards == ShardSizes::kEqual, "--shards", "equal with --arch ring",
+                std::string(word_of(o.shards)));
         require(o.server_nodes == ServerNodes::kShared, "--server-nodes",
                 "nothing with --arch ring", std::string(word_of(o.server_nodes)));
         require(o.node_staging == NodeStaging::kAuto, "--node-staging", "nothing with --arch ring",

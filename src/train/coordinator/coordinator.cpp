@@ -24,7 +24,7 @@ constexpr Clock::Seconds kLeastTick{0.001};
 /// Number of the snapshot that becomes the model; evaluations count from 1.
 constexpr std::uint64_t kModelGather = ~std::uint64_t{0};
 
-int shards_of(const RankMap& map) {
+int shard_count(const RankMap& map) {
     return map.servers == 0 ? 1 : map.servers;
 }
 
@@ -43,11 +43,12 @@ Coordinator::Active::Active(OpenedSession opened, CommContext comm, JobContext& 
     : session(std::move(opened.session)),
       consultation(*session, std::move(opened.model)),
       evaluations(comm, parts, reporter, cancellation),
-      checkpoints(parts.options, RunFolder(parts.options.out).checkpoints, shards_of(comm.map),
+      checkpoints(parts.options, RunFolder(parts.options.out).checkpoints, shard_count(comm.map),
                   parts.hdf5),
       recorder({parts, *session, reporter, consultation, evaluations, checkpoints},
                comm.map.servers > 0),
-      requests(comm.map, *session, consultation, reporter, std::move(stop)),
+      requests(comm.map, *session, consultation, reporter, std::move(stop),
+               [this](const std::string& words) { return driver->servers(words); }),
       driver(comm.map.servers == 0 ? make_ring_driver(comm, parts, recorder)
                                    : make_servers_driver(comm, parts, recorder)) {
 }
@@ -79,7 +80,7 @@ Coordinator::Coordinator(CommContext comm, JobContext& parts, const TrainEnviron
       parts_(parts),
       environment_(environment),
       device_(std::move(device)),
-      gathering_(cut_shards(parts.graph, shards_of(comm.map))),
+      gathering_(cut_shards(parts.graph, shard_count(comm.map))),
       roster_(comm, parts.options.max_lost),
       reporter_(parts, environment, [this](StopReason reason) { request_stop(reason); }),
       wait_(comm.operations),

@@ -8,7 +8,10 @@
 
 namespace cohort {
 
-Gathering::Gathering(std::vector<ShardRange> shards) : shards_(std::move(shards)) {
+Gathering::Gathering(const std::vector<ShardRange>& shards)
+    : shards_(shards.size()),
+      parameters_(static_cast<std::size_t>(shards.back().end)),
+      state_(static_cast<std::size_t>(shards.back().state)) {
 }
 
 Gathering::~Gathering() {
@@ -23,19 +26,19 @@ Gathering::~Gathering() {
 
 Gathering::Open& Gathering::open(std::uint64_t id) {
     Open& one = open_[id];
-    one.parts.resize(shards_.size());
-    one.arrived.resize(shards_.size());
+    one.parts.resize(shards_);
+    one.floats.resize(shards_);
+    one.arrived.resize(shards_);
     return one;
 }
 
 std::span<std::byte> Gathering::accept(const Message& announcement, std::uint64_t bytes) {
     const auto header = decode<GatheredHeader>(announcement.body);
     const auto part = static_cast<std::size_t>(header.part);
-    if (part >= shards_.size() ||
-        bytes != static_cast<std::uint64_t>(shards_[part].floats()) * sizeof(float)) {
+    const std::size_t floats = bytes / sizeof(float);
+    if (part >= shards_ || floats > parameters_ + state_ || bytes % sizeof(float) != 0) {
         return {};
     }
-    const auto floats = static_cast<std::size_t>(shards_[part].floats());
     auto memory = std::make_unique_for_overwrite<float[]>(floats);  // quick: not zeroed
     const std::span<float> span(memory.get(), floats);
     const std::lock_guard lock(mutex_);
@@ -44,6 +47,7 @@ std::span<std::byte> Gathering::accept(const Message& announcement, std::uint64_
         keep_for_good(std::shared_ptr<float[]>(std::move(one.parts[part])));
     }
     one.parts[part] = std::move(memory);
+    one.floats[part] = floats;
     return std::as_writable_bytes(span);
 }
 
@@ -55,8 +59,7 @@ std::optional<Gathered> Gathering::arrived(const Message& announcement) {
         const std::lock_guard lock(mutex_);
         Open& one = open(header.gather);
         const bool first = std::ranges::count(one.arrived, true) == 0;
-        if (part >= shards_.size() || !one.parts[part] ||
-            (!first && one.version != header.version)) {
+        if (part >= shards_ || !one.parts[part] || (!first && one.version != header.version)) {
             fail<PeerError>({.where = "snapshot",
                              .what = "a shard that does not fit the others",
                              .expected = "version " + std::to_string(one.version),
@@ -70,15 +73,26 @@ std::optional<Gathered> Gathering::arrived(const Message& announcement) {
         complete = std::move(one);
         open_.erase(header.gather);
     }
-    Gathered whole{.id = header.gather, .version = complete.version, .parameters = {}, .state = {}};
-    whole.parameters.reserve(static_cast<std::size_t>(shards_.back().end));
-    for (std::size_t i = 0; i < shards_.size(); ++i) {
-        const float* begin = complete.parts[i].get();
-        const float* end = begin + shards_[i].parameters();
-        whole.parameters.insert(whole.parameters.end(), begin, end);
-        whole.state.insert(whole.state.end(), end, end + shards_[i].state);
+    std::vector<float> all;
+    all.reserve(parameters_ + state_);
+    for (std::size_t i = 0; i < shards_; ++i) {
+        all.insert(all.end(), complete.parts[i].get(),
+                   complete.parts[i].get() + complete.floats[i]);
         complete.parts[i].reset();
     }
+    if (all.size() != parameters_ + state_) {
+        fail<PeerError>({.where = "snapshot",
+                         .what = "the shards are not all of the parameters",
+                         .expected = std::to_string(parameters_ + state_),
+                         .got = std::to_string(all.size())});
+    }
+    const auto state = all.end() - static_cast<std::ptrdiff_t>(state_);
+    Gathered whole{.id = header.gather,
+                   .version = complete.version,
+                   .parameters = {},
+                   .state = {state, all.end()}};
+    all.resize(parameters_);
+    whole.parameters = std::move(all);
     return whole;
 }
 
@@ -99,7 +113,7 @@ std::vector<int> Gathering::missing(std::uint64_t id) {
     const std::lock_guard lock(mutex_);
     const Open& one = open(id);
     std::vector<int> parts;
-    for (std::size_t i = 0; i < shards_.size(); ++i) {
+    for (std::size_t i = 0; i < shards_; ++i) {
         if (!one.arrived[i]) {
             parts.push_back(static_cast<int>(i));
         }

@@ -25,7 +25,8 @@ struct Gathered {
 /// Receives the shards of snapshots (kGathered transfers), straight into their places.
 class Gathering final : public TransferSink {
 public:
-    explicit Gathering(std::vector<ShardRange> shards);
+    /// @param shards  of all parameters; others may be cut elsewhere, as the run goes on
+    explicit Gathering(const std::vector<ShardRange>& shards);
     Gathering(const Gathering&) = delete;
     Gathering& operator=(const Gathering&) = delete;
     ~Gathering() override;  ///< keeps the memory of parts that never came to their end
@@ -40,15 +41,18 @@ public:
     [[nodiscard]] std::vector<int> missing(std::uint64_t id);
 
 private:
-    /// Shards' floats: parameters, then state.
+    /// Shards' floats: parameters, and the last one's state.
     struct Open {
         std::vector<std::unique_ptr<float[]>> parts;
+        std::vector<std::size_t> floats;  ///< by part
         std::vector<bool> arrived;
         std::int64_t version = 0;
     };
     Open& open(std::uint64_t id);
 
-    std::vector<ShardRange> shards_;
+    std::size_t shards_;
+    std::size_t parameters_;
+    std::size_t state_;
     std::mutex mutex_;  ///< accept() runs on the communication thread
     std::map<std::uint64_t, Open> open_;
 };

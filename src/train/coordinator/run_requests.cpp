@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -14,12 +15,14 @@ namespace cohort {
 
 RunRequests::RunRequests(const RankMap& map, TrainingSession& session,
                          ModeConsultation& consultation, const RunReporter& reporter,
-                         std::function<void()> stop)
+                         std::function<void()> stop,
+                         std::function<std::string(const std::string& words)> servers)
     : map_(map),
       session_(session),
       consultation_(consultation),
       reporter_(reporter),
-      stop_(std::move(stop)) {
+      stop_(std::move(stop)),
+      servers_(std::move(servers)) {
 }
 
 void RunRequests::open() {
@@ -41,10 +44,18 @@ std::string RunRequests::answer(const std::string& words) {
         stop_();
         return "the run ends after a checkpoint, with status 75\n";
     }
+    constexpr std::string_view kServers = "servers";
+    if (words == kServers || words.starts_with(std::string(kServers) + " ")) {
+        if (map_.servers == 0) {
+            fail<UsageError>({.where = "request", .what = "a job with a ring has no servers"});
+        }
+        log_info("request: {}", words);
+        return servers_(words.substr(std::min(words.size(), kServers.size() + 1)));
+    }
     if (!words.starts_with(kMode)) {
         fail<UsageError>({.where = "request",
                           .what = "it is unknown",
-                          .expected = "mode MODE, status or stop",
+                          .expected = "mode MODE, status, servers or stop",
                           .got = "'" + words + "'"});
     }
     if (session_.stopping()) {

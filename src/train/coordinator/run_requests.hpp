@@ -16,8 +16,10 @@ namespace cohort {
 class RunRequests {
 public:
     /// All of them outlive it. @param stop  ends the run after a checkpoint
+    /// @param servers  answers what is asked of servers
     RunRequests(const RankMap& map, TrainingSession& session, ModeConsultation& consultation,
-                const RunReporter& reporter, std::function<void()> stop);
+                const RunReporter& reporter, std::function<void()> stop,
+                std::function<std::string(const std::string& words)> servers);
 
     /// Requests are taken from now on. A folder that cannot be made is logged: then there are none.
     void open();
@@ -38,6 +40,7 @@ private:
     ModeConsultation& consultation_;
     const RunReporter& reporter_;
     std::function<void()> stop_;
+    std::function<std::string(const std::string& words)> servers_;
     std::optional<ControlServer> server_;
 };
 

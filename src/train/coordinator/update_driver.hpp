@@ -79,6 +79,9 @@ public:
     [[nodiscard]] virtual std::vector<int> awaited() const = 0;
     /// World ranks that do the evaluation ordered last, part by part.
     [[nodiscard]] virtual std::vector<int> evaluators() const = 0;
+    /// What people ask of servers (`cohort ctl servers WORDS`), and the answer.
+    /// Errors: UsageError.
+    virtual std::string servers(const std::string& /*words*/) { return {}; }
 };
 
 [[nodiscard]] std::unique_ptr<UpdateDriver> make_servers_driver(CommContext comm,

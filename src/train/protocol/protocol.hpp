@@ -10,6 +10,7 @@
 #include "core/bytes.hpp"
 #include "session/gradient_statistics.hpp"
 #include "session/lease_order.hpp"
+#include "train/protocol/shards.hpp"
 
 // The messages between coordinator, servers and workers. A run with servers, in numbered steps:
 //  1. coordinator -> all           kBegin         origin of the parameters; leases may follow
@@ -23,6 +24,11 @@
 //                                  kReference     keep this push to compare others with
 //     coordinator -> worker        kRevoke        give up leases and mini-batches on them
 //                                  kJoin          join again after a loss
+// Shards change their owners at a fence, when no worker has a lease:
+//  6. coordinator -> servers       kReshard       in line with updates
+//     server -> server             kShardPart     transfer: parameters and optimizer state
+//     server -> coordinator        kResharded     it has all that it owns now
+//     coordinator -> workers       kReshard       before their next leases
 // and with rings (protocol_ring.hpp):
 //  3. coordinator -> worker        kRound         members of round r and their leases
 //  4. workers among themselves     the round      comm/allreduce
@@ -53,7 +59,10 @@ enum class MessageKind : std::uint16_t {
     kGradientStats,
     kRevoke,
     kJoin,
-    kRankEvent,       ///< from this rank's communication thread to its own coordinator
+    kRankEvent,  ///< from this rank's communication thread to its own coordinator
+    kReshard,
+    kShardPart,
+    kResharded,
     kRingFirst = 64,  ///< protocol_ring.hpp
     kNodeFirst = 96   ///< protocol_node.hpp
 };
@@ -80,7 +89,8 @@ struct JoinOrder {
     std::uint32_t incarnation = 0;
     std::int64_t version = 0;        ///< of those parameters
     std::uint64_t leases_up_to = 0;  ///< as RevokeOrder::up_to
-    auto fields() { return std::tie(incarnation, version, leases_up_to); }
+    ShardLayout layout;              ///< with servers: of its pushes
+    auto fields() { return std::tie(incarnation, version, leases_up_to, layout); }
 };
 
 /// News from Membership to the coordinator.
@@ -109,20 +119,24 @@ struct SnapshotOrder {
     auto fields() { return std::tie(checkpoint, gather); }
 };
 
-/// Header of a transfer server -> worker: the shard's parameters, then, from server 0, the state.
+/// Header of a transfer server -> worker: the shard's parameters, then, from the last server, the
+/// state.
 struct ParametersHeader {
     std::int64_t version = 0;
     std::int32_t server = 0;
     EvaluationOrder evaluation;
     std::uint32_t incarnation = 0;  ///< incarnation of the receiving worker, see JoinOrder
-    auto fields() { return std::tie(version, server, evaluation, incarnation); }
+    std::int64_t begin = 0;         ///< of the shard
+    std::int64_t end = 0;
+    auto fields() { return std::tie(version, server, evaluation, incarnation, begin, end); }
 };
 
 /// Header of a transfer worker -> server: the gradient of the shard's range (mean over the batch,
-/// not weighted), then, to server 0, the batch statistics; sent from its end to its begin.
+/// not weighted), then, to the last server, the batch statistics; sent from its end to its begin.
 struct PushHeader {
     PushId push;
-    auto fields() { return std::tie(push); }
+    std::uint32_t layout = 0;  ///< that it is cut by; servers discard what is cut by another one
+    auto fields() { return std::tie(push, layout); }
 };
 
 /// A worker's times since its last push.
@@ -159,10 +173,11 @@ struct PushReport {
     bool halves = false;      ///< computed as two halves, with |g|^2 of each:
     double first_squares = 0;
     double second_squares = 0;
+    std::uint32_t layout = 0;  ///< that its payload is cut by
     auto fields() {
         return std::tie(push, lease, version, samples, loss_sum, correct, finite, gradient_norm,
                         times, work, given_up, validation, slot, halves, first_squares,
-                        second_squares);
+                        second_squares, layout);
     }
 };
 
@@ -171,7 +186,25 @@ struct PushReceived {
     std::int32_t server = 0;
     double reference_dot = 0;  ///< product of the push's part in this shard with the reference's
     double reference_squares = 0;  ///< sum of squares of the reference's part; 0: no reference
-    auto fields() { return std::tie(push, server, reference_dot, reference_squares); }
+    double busy_s = 0;  ///< seconds that the server was busy with transfers and updates so far
+    auto fields() { return std::tie(push, server, reference_dot, reference_squares, busy_s); }
+};
+
+/// Header of a transfer server -> server: parameters [begin, end), then each of the optimizer's
+/// slots for them.
+struct ShardPartHeader {
+    std::uint32_t layout = 0;  ///< in which the receiver owns them
+    std::int32_t server = 0;   ///< the sender
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    auto fields() { return std::tie(layout, server, begin, end); }
+};
+
+/// A server owns its part of a layout.
+struct ReshardedNote {
+    std::uint32_t layout = 0;
+    std::int32_t server = 0;
+    auto fields() { return std::tie(layout, server); }
 };
 
 /// Statistics of a shard's part of an update's mean gradient, as requested by FireOrder.
@@ -256,7 +289,8 @@ struct SavedPart {
     auto fields() { return std::tie(checkpoint, part, file, error, pause_s, write_s); }
 };
 
-/// Header of a transfer to the coordinator: a shard's parameters, then, from part 0, the state.
+/// Header of a transfer to the coordinator: a shard's parameters, then, from the last part, the
+/// state.
 struct GatheredHeader {
     std::uint64_t gather = 0;
     std::int64_t version = 0;

@@ -43,7 +43,8 @@ struct NodeTerm {
 struct NodeSumOrder {
     PushId sum;
     std::vector<NodeTerm> terms;  ///< in the order in which they are summed
-    auto fields() { return std::tie(sum, terms); }
+    ShardLayout layout;           ///< that the sum is cut by
+    auto fields() { return std::tie(sum, terms, layout); }
 };
 
 /// The rank's own push in this slot is not used.

@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <tuple>
 #include <vector>
 
+#include "cohort/comm/rank_map.hpp"
 #include "cohort/model/graph.hpp"
+#include "cohort/sched/job_options.hpp"
 
 namespace cohort {
 
-/// One owner's part of the flat buffers: the parameters [begin, end) (floats) and, for part 0, all
-/// of the state. With rings there is one part.
+/// One owner's part of the flat buffers: the parameters [begin, end) (floats) and, for the last
+/// part, all of the state. With rings there is one part.
 struct ShardRange {
     std::int32_t part = 0;
     std::int64_t begin = 0;
@@ -20,7 +24,25 @@ struct ShardRange {
     [[nodiscard]] std::int64_t floats() const noexcept { return parameters() + state; }
 };
 
+/// How the parameters are divided, as messages say it. Servers and workers change to another one
+/// when no push is in flight, and pushes name the one that they are cut by.
+struct ShardLayout {
+    std::uint32_t number = 0;        ///< counts the layouts of a run
+    std::vector<std::int64_t> ends;  ///< by part, multiples of 16 floats, ascending
+    auto fields() { return std::tie(number, ends); }
+};
+
 /// Cuts the parameters of a graph into `parts` of equal bytes, by bytes alone, at multiples of 64.
 [[nodiscard]] std::vector<ShardRange> cut_shards(const Graph& graph, int parts);
+/// The same by shares, one for each part. Errors: UsageError for more parts than can be cut.
+[[nodiscard]] std::vector<ShardRange> cut_shards(const Graph& graph,
+                                                 std::span<const double> shares);
+/// The parts of a layout. @param state  floats of the state
+[[nodiscard]] std::vector<ShardRange> shards_of(const ShardLayout& layout, std::int64_t state);
+[[nodiscard]] ShardLayout layout_of(std::uint32_t number, const std::vector<ShardRange>& shards);
+
+/// Shares of the servers at the start, the same on every rank. What is known then is which servers
+/// and workers share the network card of a host.
+[[nodiscard]] std::vector<double> initial_shares(ShardSizes sizes, const RankMap& map);
 
 }  // namespace cohort

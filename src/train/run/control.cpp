@@ -75,16 +75,19 @@ ControlFolder::Content read_all(int file, std::size_t limit) {
 constexpr Clock::Seconds kPoll{0.05};
 
 void check_request(const std::string& request) {
-    constexpr std::string_view kMode = "mode ";
-    const bool mode = request.starts_with(kMode) && request.size() > kMode.size() &&
-                      request.find_first_not_of(
-                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW"
-                          "XYZ0123456789:.,+-_@",
-                          kMode.size()) == std::string::npos;
-    if ((!mode && request != "status" && request != "stop") || request.size() > kControlBytes / 2) {
+    const auto is_word_after = [&request](std::string_view begin) {
+        return request.starts_with(begin) && request.size() > begin.size() &&
+               request.find_first_not_of(
+                   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW"
+                   "XYZ0123456789:.,+-_@",
+                   begin.size()) == std::string::npos;
+    };
+    const bool known = request == "status" || request == "stop" || request == "servers" ||
+                       is_word_after("mode ") || is_word_after("servers ");
+    if (!known || request.size() > kControlBytes / 2) {
         fail<UsageError>({.where = "cohort ctl",
                           .what = "there is no such request",
-                          .expected = "mode MODE, status or stop",
+                          .expected = "mode MODE, status, servers or stop",
                           .got = "'" + request + "'"});
     }
 }

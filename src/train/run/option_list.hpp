@@ -45,6 +45,7 @@ void each_of_exchange(Options& o, const Visit& visit) {
            "Servers: whether the gradients of a host's workers are summed there before they are "
            "sent; auto: on hosts with several workers and no server"},
           o.node_staging);
+    each_shard_option(o, visit);
     visit({"--all-reduce",
            "How a ring sums: own ring, own with sums in member order, MPI's, NCCL's; auto: nccl "
            "where every member has a GPU of its own, else the faster of ring and mpi, measured at "

@@ -34,6 +34,8 @@ void check_modes(TrainOptions& options, int workers) {
 void check_ranks(TrainOptions& options, int world_size) {
     require(options.arch != Architecture::kRing || options.servers == 0, "--servers",
             "0 with --arch ring", std::to_string(options.servers));
+    require(options.arch != Architecture::kRing || options.shards == ShardSizes::kEqual, "--shards",
+            "equal with --arch ring", std::string(word_of(options.shards)));
     const int servers = options.servers = server_ranks(options);
     if (world_size < servers + 1) {
         fail<UsageError>({.where = fmt::format("--arch {}", word_of(options.arch)),

@@ -21,27 +21,34 @@ int thread_count(int asked) {
     return std::min(asked > 0 ? asked : read_launch_env().cores, kMostThreads);
 }
 
-ServerParts parts_of(JobContext& job) {
+ServerParts parts_of(JobContext& job, const RankMap& map) {
     return {.graph = job.graph,
             .optimizer = job.optimizer,
             .seed = job.options.seed,
             .threads = job.options.threads,
             .device = job.options.server_device,
-            .hdf5 = &job.hdf5};
+            .hdf5 = &job.hdf5,
+            .shares = initial_shares(job.options.shards, map)};
+}
+
+std::vector<ShardRange> shards_at_start(const ServerParts& parts, int servers) {
+    return parts.shares.empty() ? cut_shards(parts.graph, servers)
+                                : cut_shards(parts.graph, parts.shares);
 }
 
 }  // namespace
 
 ServerLoop::ServerLoop(CommContext comm, JobContext& job, int server)
-    : ServerLoop(comm, parts_of(job), server) {
+    : ServerLoop(comm, parts_of(job, comm.map), server) {
 }
 
 ServerLoop::ServerLoop(CommContext comm, const ServerParts& parts, int server)
     : comm_(comm),
       parts_(parts),
       server_(server),
+      layout_(layout_of(0, shards_at_start(parts, comm.map.servers))),
       shard_(parts.graph,
-             cut_shards(parts.graph, comm.map.servers).at(static_cast<std::size_t>(server)),
+             shards_at_start(parts, comm.map.servers).at(static_cast<std::size_t>(server)),
              parts.optimizer, thread_count(parts.threads),
              make_shard_device(parts.device, comm.map, server)),
       line_(comm_, shard_.staging()) {
@@ -50,7 +57,7 @@ ServerLoop::ServerLoop(CommContext comm, const ServerParts& parts, int server)
             tell_coordinator(MessageKind::kSaved, saved);
         });
     }
-    comm_.messenger.set_sink(Port::kServer, &shard_.staging());
+    comm_.messenger.set_sink(Port::kServer, &sink_);
 }
 
 ServerLoop::~ServerLoop() {
@@ -74,6 +81,8 @@ void ServerLoop::handle(const Message& message) {
         case MessageKind::kFire:
             line_.add(OrderLine::Update{.order = decode<FireOrder>(message.body)});
             break;
+        case MessageKind::kReshard: line_.add(decode<ShardLayout>(message.body)); break;
+        case MessageKind::kShardPart: sink_.arrived(decode<ShardPartHeader>(message.body)); break;
         case MessageKind::kReference: line_.add(decode<ReferenceOrder>(message.body)); break;
         case MessageKind::kDiscard:
             for (const PushId& push : decode<DiscardOrder>(message.body).pushes) {
@@ -94,8 +103,29 @@ void ServerLoop::handle(const Message& message) {
 /// Orders are carried out as they came. One that lacks pushes lets the others wait behind it: those
 /// after it may count on its version.
 void ServerLoop::advance() {
-    while (const std::optional<OrderLine::Order> order = line_.take(shard_.version())) {
+    end_move();
+    while (!exchange_.active()) {
+        const std::optional<OrderLine::Order> order = line_.take(shard_.version());
+        if (!order) {
+            return;
+        }
         std::visit([this](const auto& one) { carry_out(one); }, *order);
+        end_move();
+    }
+}
+
+void ServerLoop::carry_out(const ShardLayout& order) {
+    exchange_.begin(layout_, order, shard_.capture());
+}
+
+/// Once all of the new shard is here. Orders that follow have waited.
+void ServerLoop::end_move() {
+    if (const std::optional<ShardSnapshot> mine = exchange_.take()) {
+        layout_ = exchange_.layout();
+        const auto shards = shards_of(layout_, parts_.graph.state().total());
+        shard_.resize(shards.at(static_cast<std::size_t>(server_)), *mine, layout_.number);
+        tell_coordinator(MessageKind::kResharded,
+                         ReshardedNote{.layout = layout_.number, .server = server_});
     }
 }
 
@@ -133,7 +163,8 @@ void ServerLoop::pushed(PushId push) {
         return;
     }
     if (!is_node_sum(push)) {
-        PushReceived staged{.push = push, .server = server_};
+        PushReceived staged{
+            .push = push, .server = server_, .busy_s = shard_.staging().busy().seconds()};
         shard_.compare(staged);
         tell_coordinator(MessageKind::kPushReceived, staged);
     } else if (static_cast<std::int64_t>(push.sequence) <= shard_.version()) {
@@ -149,7 +180,7 @@ Message ServerLoop::next() {
     std::optional<Message> message = mailbox.receive(Clock::Seconds(0));
     if (!message) {
         std::optional<OperationBoard::Wait> wait;
-        if (!line_.waits()) {
+        if (!line_.waits() && !exchange_.active()) {
             wait = comm_.operations.begin(
                 "order", ++waits_, [] { return std::vector<int>{0}; }, WaitLimit::kNone);
         }
@@ -167,6 +198,7 @@ Message ServerLoop::next() {
 void ServerLoop::fire(const FireOrder& order) {
     check_invariant(begun_, "kBegin comes before the first update");
     const FireOutput output = shard_.prepare(order);
+    const auto updating = shard_.staging().busy().until_released(nullptr);
     const auto transfers = start_sending(order, output);
     const GradientAnswer answer = shard_.fire(order, output, [&transfers](std::int64_t floats) {
         for (const std::shared_ptr<OutgoingTransfer>& transfer : transfers) {
@@ -191,7 +223,7 @@ std::shared_ptr<OutgoingTransfer> ServerLoop::start(Address to, MessageKind kind
     const auto floats = static_cast<std::size_t>(shard_.range().floats());
     const std::span<const float> all(values.get(), floats);
     return comm_.start_transfer(to, Port::kServer, kind, header, all, ChunkOrder::kForward,
-                                std::move(values));
+                                shard_.staging().busy().until_released(std::move(values)));
 }
 
 std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::start_sending(const FireOrder& order,
@@ -203,7 +235,9 @@ std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::start_sending(const F
                                   ParametersHeader{.version = order.version,
                                                    .server = server_,
                                                    .evaluation = release.evaluation,
-                                                   .incarnation = release.incarnation},
+                                                   .incarnation = release.incarnation,
+                                                   .begin = shard_.range().begin,
+                                                   .end = shard_.range().end},
                                   output.find(shard_.store().look_ahead_lag(release.lag))));
     }
     if (order.snapshot.gather != 0) {

@@ -12,6 +12,7 @@
 #include "train/server/server_checkpoints.hpp"
 #include "train/server/server_shard.hpp"
 #include "train/server/server_staging.hpp"
+#include "train/server/shard_exchange.hpp"
 
 namespace cohort {
 
@@ -23,6 +24,7 @@ struct ServerParts {
     int threads = 0;             ///< that apply updates; 0: the cores this process may use
     std::string device = "cpu";  ///< where the shard lies, see device_of_rank
     Hdf5Thread* hdf5 = nullptr;  ///< for checkpoints; null: an order that needs one is an error
+    std::vector<double> shares = {};  ///< of the parameters at the start; empty: equal ones
 };
 
 /// A parameter server's whole life, as protocol.hpp numbers it: takes pushes into memory, applies
@@ -67,7 +69,9 @@ private:
     void advance();
     void carry_out(const OrderLine::Update& update);
     void carry_out(const ReferenceOrder& order) { shard_.set_reference(order.push); }
+    void carry_out(const ShardLayout& order);
     void carry_out(const Empty& /*stop*/) { stopped_ = true; }
+    void end_move();
     void fire(const FireOrder& order);
     void save(const std::string& checkpoint);
     [[nodiscard]] std::vector<std::shared_ptr<OutgoingTransfer>> start_sending(
@@ -82,7 +86,10 @@ private:
     CommContext comm_;
     ServerParts parts_;
     int server_;
+    ShardLayout layout_;
     ServerShard shard_;
+    ServerSink sink_{shard_.staging()};
+    ShardExchange exchange_{comm_, server_, sink_};
     OrderLine line_;                     ///< orders not carried out
     std::optional<ShardWriter> writer_;  ///< with an Hdf5Thread
     std::uint64_t waits_ = 0;

@@ -185,7 +185,7 @@ ServerShard::ServerShard(const Graph& graph, const ShardRange& range,
       stream_(host_->create_stream()),
       store_(graph, range, optimizer, *host_, *stream_, std::move(device)),
       runner_(store_, *host_, threads),
-      snapshots_(*host_, range.floats()),
+      snapshots_(std::make_unique<BufferPool>(*host_, range.floats())),
       staging_(*host_, range.floats()) {
 }
 
@@ -199,6 +199,16 @@ void ServerShard::restore(const ShardSnapshot& snapshot) {
     store_.restore(snapshot);
     version_ = snapshot.version;
     current_.reset();
+}
+
+void ServerShard::resize(const ShardRange& range, const ShardSnapshot& snapshot,
+                         std::uint32_t layout) {
+    store_.resize(range);
+    restore(snapshot);
+    snapshots_ = std::make_unique<BufferPool>(*host_, range.floats());
+    staging_.resize(range.floats(), layout);
+    released_.clear();
+    reference_ = {};
 }
 
 void ServerShard::check_version(const FireOrder& order) const {
@@ -230,7 +240,7 @@ FireOutput ServerShard::prepare(const FireOrder& order) {
         }
     }
     for (const double lag : lags) {
-        output.copies.push_back({.lag = lag, .values = snapshots_.take()});
+        output.copies.push_back({.lag = lag, .values = snapshots_->take()});
     }
     return output;
 }

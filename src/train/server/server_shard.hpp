@@ -79,6 +79,10 @@ public:
     void restore(const ShardSnapshot& snapshot);
     /// A copy of everything, for a checkpoint.
     [[nodiscard]] ShardSnapshot capture() { return store_.capture(version_); }
+    /// Owns another part of the parameters from now on. Pushes, the reference and what a delay
+    /// compensation would need of releases before are forgotten.
+    /// @param snapshot  of that part and this version  @param layout  its number
+    void resize(const ShardRange& range, const ShardSnapshot& snapshot, std::uint32_t layout);
 
     [[nodiscard]] const ShardStore& store() const noexcept { return store_; }
     [[nodiscard]] const ShardRange& range() const noexcept { return store_.range(); }
@@ -107,7 +111,7 @@ public:
 
     /// Most bytes of released parameters alive at any time, including those that a delay
     /// compensation may still need.
-    [[nodiscard]] std::uint64_t snapshot_bytes_most() const { return snapshots_.bytes_most(); }
+    [[nodiscard]] std::uint64_t snapshot_bytes_most() const { return snapshots_->bytes_most(); }
 
 private:
     void check_version(const FireOrder& order) const;
@@ -118,7 +122,7 @@ private:
     std::unique_ptr<Stream> stream_;
     ShardStore store_;
     FireRunner runner_;
-    BufferPool snapshots_;
+    std::unique_ptr<BufferPool> snapshots_;
     PushStaging staging_;
     std::int64_t version_ = 0;
     std::weak_ptr<float> current_;  ///< parameters of version_, while they are held

@@ -23,7 +23,24 @@ std::string push_text(const PushId& push) {
 }  // namespace
 
 PushStaging::PushStaging(Device& device, std::int64_t floats)
-    : pool_(device, floats), bytes_(static_cast<std::size_t>(floats) * sizeof(float)) {
+    : device_(device),
+      pool_(std::make_unique<BufferPool>(device, floats)),
+      bytes_(static_cast<std::size_t>(floats) * sizeof(float)) {
+}
+
+void PushStaging::resize(std::int64_t floats, std::uint32_t layout) {
+    const std::lock_guard lock(mutex_);
+    for (auto at = pushes_.begin(); at != pushes_.end();) {
+        at = discard(at);
+    }
+    pool_ = std::make_unique<BufferPool>(device_, floats);
+    bytes_ = static_cast<std::size_t>(floats) * sizeof(float);
+    layout_ = layout;
+}
+
+std::uint64_t PushStaging::bytes_most() const {
+    const std::lock_guard lock(mutex_);
+    return pool_->bytes_most();
 }
 
 PushStaging::~PushStaging() {
@@ -35,18 +52,20 @@ PushStaging::~PushStaging() {
 }
 
 std::span<std::byte> PushStaging::accept(const Message& announcement, std::uint64_t bytes) {
-    const PushId push = decode<PushHeader>(announcement.body).push;
+    const auto header = decode<PushHeader>(announcement.body);
     const std::lock_guard lock(mutex_);
-    Entry& entry = pushes_[push];
+    Entry& entry = pushes_[header.push];
     entry.repeated = entry.bytes != 0;
+    entry.discarded = entry.discarded || header.layout != layout_;
     entry.bytes = bytes;
     entry.from = announcement.from.rank;
     if (entry.discarded || entry.repeated || bytes != bytes_) {
         return {};
     }
-    entry.data = pool_.take();
+    entry.data = pool_->take();
+    busy_.begin();
     return std::as_writable_bytes(
-        std::span(entry.data.get(), static_cast<std::size_t>(pool_.floats())));
+        std::span(entry.data.get(), static_cast<std::size_t>(pool_->floats())));
 }
 
 bool PushStaging::arrived(PushId push) {
@@ -54,6 +73,13 @@ bool PushStaging::arrived(PushId push) {
     const auto at = pushes_.find(push);
     check_invariant(at != pushes_.end(), "a push arrives after its announcement");
     Entry& entry = at->second;
+    if (entry.data != nullptr && !entry.here && !entry.repeated) {
+        busy_.end();
+    }
+    if (entry.discarded && !entry.repeated) {
+        pushes_.erase(at);
+        return false;
+    }
     if (entry.bytes != bytes_) {
         fail<PeerError>({.where = push_text(push),
                          .what = "it does not fit the shard",
@@ -63,10 +89,6 @@ bool PushStaging::arrived(PushId push) {
     }
     if (entry.repeated) {
         fail<PeerError>({.where = push_text(push), .what = "it came twice"});
-    }
-    if (entry.discarded) {
-        pushes_.erase(at);
-        return false;
     }
     entry.here = true;
     return true;

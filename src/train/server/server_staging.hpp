@@ -14,6 +14,7 @@
 #include "tensor/buffer_pool.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
+#include "train/server/busy_time.hpp"
 
 namespace cohort {
 
@@ -26,6 +27,9 @@ class PushStaging final : public TransferSink {
 public:
     /// @param floats in every push, see ShardRange::floats
     PushStaging(Device& device, std::int64_t floats);
+    /// The shard is another part of the parameters from now on, of which pushes have so many
+    /// floats. Those of an earlier layout, received or still to come, are not used.
+    void resize(std::int64_t floats, std::uint32_t layout);
     PushStaging(const PushStaging&) = delete;
     PushStaging& operator=(const PushStaging&) = delete;
     ~PushStaging() override;  ///< keeps the memory of pushes that never came to their end
@@ -50,8 +54,10 @@ public:
     /// A push without forgetting it; null when it has not been received.
     [[nodiscard]] std::shared_ptr<const float> peek(const PushId& push) const;
 
-    /// Most memory for pushes at any time.
-    [[nodiscard]] std::uint64_t bytes_most() const { return pool_.bytes_most(); }
+    /// Most memory for pushes of a layout at any time.
+    [[nodiscard]] std::uint64_t bytes_most() const;
+    /// When pushes are being received.
+    [[nodiscard]] BusyTime& busy() noexcept { return busy_; }
 
 private:
     struct Entry {
@@ -68,8 +74,11 @@ private:
     /// What can be taken as `push`; end() when it has not been received.
     [[nodiscard]] Pushes::const_iterator find_here(const PushId& push) const;
 
-    BufferPool pool_;
+    Device& device_;
+    std::unique_ptr<BufferPool> pool_;
     std::size_t bytes_;
+    std::uint32_t layout_ = 0;
+    BusyTime busy_;
     mutable std::mutex mutex_;
     Pushes pushes_;
 };
@@ -82,7 +91,7 @@ public:
         FireOrder order;
         bool void_of_pushes = false;  ///< all of its pushes were discarded
     };
-    using Order = std::variant<Update, ReferenceOrder, Empty>;  ///< Empty: kStop
+    using Order = std::variant<Update, ReferenceOrder, ShardLayout, Empty>;  ///< Empty: kStop
 
     OrderLine(const CommContext& comm, const PushStaging& staging)
         : comm_(comm), staging_(staging) {}

@@ -15,19 +15,31 @@ std::size_t bytes_of(std::size_t floats) {
     return floats * sizeof(float);
 }
 
+Buffer host_floats(Device& host, const ShardRange& range) {
+    constexpr std::size_t kLeast = 64;
+    return host.allocate(std::max(bytes_of(static_cast<std::size_t>(range.floats())), kLeast));
+}
+
+/// A file has them in the order of their names. Null: there is none of that name.
+const std::vector<float>* find_slot(const ShardSnapshot& snapshot, const std::string& name) {
+    const auto found = std::ranges::find(snapshot.optimizer_slots, name,
+                                         [](const auto& slot) { return slot.first; });
+    return found == snapshot.optimizer_slots.end() ? nullptr : &found->second;
+}
+
 void check_fit(const ShardSnapshot& snapshot, const ShardRange& range,
                const std::vector<OptimizerSlot>& slots) {
     const auto fits = [](const std::vector<float>& values, std::int64_t floats) {
         return static_cast<std::int64_t>(values.size()) == floats;
     };
-    const bool same =
-        snapshot.begin == range.begin && snapshot.end == range.end &&
-        fits(snapshot.parameters, range.parameters()) && fits(snapshot.state, range.state) &&
-        std::equal(slots.begin(), slots.end(), snapshot.optimizer_slots.begin(),
-                   snapshot.optimizer_slots.end(),
-                   [&](const OptimizerSlot& slot, const auto& saved) {
-                       return saved.first == slot.name && fits(saved.second, range.parameters());
-                   });
+    const bool same = snapshot.begin == range.begin && snapshot.end == range.end &&
+                      fits(snapshot.parameters, range.parameters()) &&
+                      fits(snapshot.state, range.state) &&
+                      slots.size() == snapshot.optimizer_slots.size() &&
+                      std::ranges::all_of(slots, [&](const OptimizerSlot& slot) {
+                          const std::vector<float>* saved = find_slot(snapshot, slot.name);
+                          return saved != nullptr && fits(*saved, range.parameters());
+                      });
     if (!same) {
         fail<FileError>({.where = "checkpoint",
                          .what = "it is of another model, range or optimizer",
@@ -101,16 +113,32 @@ ShardStore::ShardStore(const Graph& graph, const ShardRange& range,
                        const OptimizerOptions& optimizer, Device& host, Stream& stream,
                        std::unique_ptr<Device> device)
     : graph_(graph),
+      host_(host),
+      stream_(stream),
+      options_(optimizer),
       range_(range),
       kind_(optimizer.kind),
-      theta_(host.allocate(
-          std::max<std::size_t>(static_cast<std::size_t>(range.floats()) * sizeof(float), 64))),
+      theta_(host_floats(host, range)),
       optimizer_(device ? nullptr
                         : make_optimizer(optimizer, graph.parameters(), range.begin, range.end,
                                          host, stream)),
       other_(device ? std::make_unique<ShardDevice>(std::move(device), graph.parameters(), range,
                                                     optimizer)
                     : nullptr) {
+}
+
+void ShardStore::resize(const ShardRange& range) {
+    range_ = range;
+    theta_ = host_floats(host_, range);
+    if (other_) {
+        std::unique_ptr<Device> device = other_->take_device();
+        other_.reset();
+        other_ =
+            std::make_unique<ShardDevice>(std::move(device), graph_.parameters(), range, options_);
+    } else {
+        optimizer_ =
+            make_optimizer(options_, graph_.parameters(), range.begin, range.end, host_, stream_);
+    }
 }
 
 std::span<const float> ShardStore::parameters() const noexcept {
@@ -161,7 +189,7 @@ void ShardStore::restore(const ShardSnapshot& snapshot) {
     std::copy(snapshot.parameters.begin(), snapshot.parameters.end(), parameters().begin());
     std::copy(snapshot.state.begin(), snapshot.state.end(), state().begin());
     for (std::size_t i = 0; i < slots.size(); ++i) {
-        const std::vector<float>& values = snapshot.optimizer_slots[i].second;
+        const std::vector<float>& values = *find_slot(snapshot, slots[i].name);
         if (other_) {
             other_->set_slot(i, values);
         } else {

@@ -29,6 +29,8 @@ public:
     /// Errors: DeviceError.
     ShardDevice(std::unique_ptr<Device> device, const FlatLayout& layout, const ShardRange& range,
                 const OptimizerOptions& optimizer);
+    /// What is left serves for nothing; it is to be destroyed before the device.
+    [[nodiscard]] std::unique_ptr<Device> take_device() noexcept { return std::move(device_); }
 
     [[nodiscard]] Device& device() noexcept { return *device_; }
     [[nodiscard]] Optimizer& optimizer() noexcept { return *optimizer_; }
@@ -74,6 +76,9 @@ public:
     void restore(const ShardSnapshot& snapshot);
     /// A copy of everything, for a checkpoint.
     [[nodiscard]] ShardSnapshot capture(std::int64_t version);
+    /// Owns another part of the parameters from now on, whose values restore() brings.
+    /// Errors: DeviceError.
+    void resize(const ShardRange& range);
 
     /// Where parameters lie: "cpu", or the other device's description.
     [[nodiscard]] std::string device() const {
@@ -105,6 +110,9 @@ private:
     void fill_device();
 
     const Graph& graph_;
+    Device& host_;
+    Stream& stream_;
+    OptimizerOptions options_;
     ShardRange range_;
     OptimizerKind kind_;
     Buffer theta_;                          ///< [range_.floats()]: parameters, then state

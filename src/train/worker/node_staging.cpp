@@ -193,8 +193,8 @@ void NodeAgent::make(const NodeSumOrder& order) {
         terms.push_back({.values = memory_.at(term.push.worker).values(term.slot).data(),
                          .coefficient = static_cast<float>(term.coefficient)});
     }
-    for (const ShardRange& shard : layout_.shards()) {
-        make_part(shard, terms, sum, order.sum);
+    for (const ShardRange& shard : shards_of(order.layout, layout_.state())) {
+        make_part(shard, terms, sum, {order.sum, order.layout.number});
     }
     for (const NodeTerm& term : order.terms) {
         memory_.at(term.push.worker)
@@ -203,12 +203,12 @@ void NodeAgent::make(const NodeSumOrder& order) {
 }
 
 void NodeAgent::make_part(const ShardRange& shard, const std::vector<SumTerm>& terms,
-                          const std::shared_ptr<float>& sum, const PushId& push) {
-    const std::span<float> part = layout_.part(sum.get(), shard);
+                          const std::shared_ptr<float>& sum, const PushHeader& push) {
+    const std::span<float> part = ShardedLayout::part(sum.get(), shard);
     const std::int64_t begin = part.data() - sum.get();
     const auto transfer =
         comm_.start_transfer({comm_.map.rank_of_server(shard.part), Port::kServer}, Port::kNode,
-                             MessageKind::kPush, PushHeader{push}, part, ChunkOrder::kForward, sum);
+                             MessageKind::kPush, push, part, ChunkOrder::kForward, sum);
     for (std::int64_t at = 0; at < shard.floats(); at += kLeavingFloats) {
         const std::int64_t n = std::min(kLeavingFloats, shard.floats() - at);
         weighted_sum(terms, begin + at, part.data() + at, n);

@@ -100,7 +100,7 @@ private:
     [[nodiscard]] std::vector<int> unknown() const;
     void make(const NodeSumOrder& order);
     void make_part(const ShardRange& shard, const std::vector<SumTerm>& terms,
-                   const std::shared_ptr<float>& sum, const PushId& push);
+                   const std::shared_ptr<float>& sum, const PushHeader& push);
 
     const CommContext& comm_;
     const ShardedLayout& layout_;

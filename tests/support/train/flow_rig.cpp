@@ -48,6 +48,14 @@ bool FlowRig::serve(int index) {
             server.reference = push;
             break;
         }
+        case MessageKind::kReshard: {
+            server.layout = decode<ShardLayout>(message->body).number;
+            server.staged.clear();
+            server.reference.reset();
+            tell(index, Port::kServer, MessageKind::kResharded,
+                 encode(ReshardedNote{.layout = server.layout, .server = index}));
+            break;
+        }
         default: break;
     }
     return true;
@@ -75,10 +83,13 @@ bool FlowRig::deliver_up(int worker, int index) {
     if (way.empty() || w.frozen) {
         return false;
     }
-    const PushId push = way.front().push;
+    const auto [push, layout] = way.front();
     way.pop_front();
     Server& server = servers[static_cast<std::size_t>(index)];
-    if (server.discarded.erase(push) == 0) {
+    if (layout > server.layout) {
+        throw std::logic_error("a push is cut by a layout that its server does not know");
+    }
+    if (server.discarded.erase(push) == 0 && layout == server.layout) {
         server.staged.insert(push);
         const PushReceived staged{.push = push,
                                   .server = index,
@@ -114,11 +125,13 @@ bool FlowRig::order(int worker) {
             w.sequence = 0;
             w.revoked_up_to = std::max(w.revoked_up_to, order.leases_up_to);
             w.leases.clear();
+            w.layout = order.layout.number;
             w.leave.join();
             std::erase_if(w.parts,
                           [&](const auto& part) { return part.first.first < order.incarnation; });
             break;
         }
+        case MessageKind::kReshard: w.layout = decode<ShardLayout>(message->body).number; break;
         default: break;
     }
     return true;
@@ -164,7 +177,8 @@ void FlowRig::begin(Worker& w, int worker) {
     w.computing =
         Computing{.order = lease,
                   .id = {.worker = worker, .incarnation = w.incarnation, .sequence = ++w.sequence},
-                  .version = w.leave.version()};
+                  .version = w.leave.version(),
+                  .layout = w.layout};
     if (!lease.work.group.empty()) {
         w.computing->turn = ++w.turns[{lease.work.generation, lease.work.group}];
         w.computing->losses = group_losses(lease.work);
@@ -195,7 +209,7 @@ void FlowRig::push(int worker, bool given_up, bool finite) {
         return;  // whatever it sends is thrown away
     }
     for (auto& way : w.up) {
-        way.push_back({done.id});
+        way.push_back({done.id, done.layout});
     }
     const PushReport ticket{.push = done.id,
                             .lease = done.order.lease,
@@ -211,7 +225,8 @@ void FlowRig::push(int worker, bool given_up, bool finite) {
                             .validation = done.order.validation,
                             .halves = done.order.halves,
                             .first_squares = 9.0 / 5,
-                            .second_squares = 1};
+                            .second_squares = 1,
+                            .layout = done.layout};
     tell(network.map().rank_of_worker(worker), Port::kWorker, MessageKind::kPushReport,
          encode(ticket));
 }

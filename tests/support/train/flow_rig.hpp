@@ -48,6 +48,7 @@ public:
 
     struct Payload {
         PushId push;
+        std::uint32_t layout = 0;  ///< that it is cut by
     };
     /// What a server keeps.
     struct Server {
@@ -55,6 +56,7 @@ public:
         std::set<PushId> staged;
         std::set<PushId> discarded;  ///< before it came
         std::optional<PushId> reference;
+        std::uint32_t layout = 0;
         std::vector<FireOrder> fires;
         std::vector<std::deque<ParametersHeader>> down;  ///< on its way, by worker
     };
@@ -62,6 +64,7 @@ public:
         LeaseOrder order;
         PushId id;
         std::int64_t version = 0;
+        std::uint32_t layout = 0;
         bool leaving = false;  ///< its payload has begun to leave
         std::uint64_t turn = 0;
         int losses = 0;  ///< of its group until it began
@@ -74,6 +77,7 @@ public:
         std::set<std::uint64_t> revoked;
         std::uint64_t revoked_up_to = 0;
         std::uint32_t incarnation = 0;
+        std::uint32_t layout = 0;  ///< of the mini-batches to come
         std::uint64_t sequence = 0;
         std::optional<Computing> computing;
         /// Parameters: parts that are here by server, by incarnation and version.

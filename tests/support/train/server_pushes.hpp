@@ -114,7 +114,7 @@ public:
         return all;
     }
     [[nodiscard]] std::vector<float> state() const {
-        const std::span<const float> state = shards_.front()->store().state();
+        const std::span<const float> state = shards_.back()->store().state();
         return {state.begin(), state.end()};
     }
     [[nodiscard]] ServerShard& shard(std::size_t index) { return *shards_.at(index); }

@@ -61,7 +61,7 @@ class ServerRig : public testing::Test {
 protected:
     static constexpr int kWorkers = 3;
 
-    void start(int servers, double stall_limit_s = 60) {
+    void start(int servers, double stall_limit_s = 60, const OptimizerOptions& optimizer = {}) {
         network_ =
             std::make_unique<test::LocalNetwork>(servers + kWorkers, servers, 4096, stall_limit_s);
         ranges_ = cut_shards(graph_, servers);
@@ -73,7 +73,12 @@ protected:
             loops_.push_back(std::make_unique<ServerLoop>(
                 CommContext{network_->messenger(server), network_->operations(server),
                             network_->map(), &network_->membership()},
-                ServerParts{.graph = graph_, .seed = 7, .threads = 1, .hdf5 = &hdf5_}, server));
+                ServerParts{.graph = graph_,
+                            .optimizer = optimizer,
+                            .seed = 7,
+                            .threads = 1,
+                            .hdf5 = &hdf5_},
+                server));
         }
         for (const auto& loop : loops_) {
             threads_.emplace_back([this, &loop] { run(*loop); });
@@ -117,6 +122,17 @@ protected:
         }
     }
 
+    /// Servers own these shares from now on.
+    void move(const std::vector<double>& shares) {
+        ranges_ = cut_shards(graph_, shares);
+        order(MessageKind::kReshard, layout_of(++layout_, ranges_));
+        for (int server = 0; server < servers(); ++server) {
+            const Message message =
+                receive(coordinator(), Port::kCoordinator, MessageKind::kResharded);
+            EXPECT_EQ(decode<ReshardedNote>(message.body).layout, layout_);
+        }
+    }
+
     /// Announces a push to all servers; nothing is released yet.
     std::shared_ptr<Sending> announce(const TestPush& push) {
         auto sending = std::make_shared<Sending>();
@@ -125,11 +141,12 @@ protected:
         }
         for (const ShardRange& range : ranges_) {
             const auto& part = sending->parts[static_cast<std::size_t>(range.part)];
-            sending->transfers.push_back(
-                messenger_of(push.id.worker)
-                    .start_transfer({range.part, Port::kServer}, Port::kWorker, kPushKind,
-                                    encode(PushHeader{push.id}), std::as_bytes(std::span(part)),
-                                    ChunkOrder::kBackward, sending));
+            sending->transfers.push_back(messenger_of(push.id.worker)
+                                             .start_transfer({range.part, Port::kServer},
+                                                             Port::kWorker, kPushKind,
+                                                             encode(PushHeader{push.id, layout_}),
+                                                             std::as_bytes(std::span(part)),
+                                                             ChunkOrder::kBackward, sending));
         }
         return sending;
     }
@@ -178,7 +195,7 @@ protected:
             const auto& part = parts[static_cast<std::size_t>(range.part)];
             all.insert(all.end(), part.begin(), part.begin() + range.parameters());
         }
-        all.insert(all.end(), parts[0].end() - ranges_[0].state, parts[0].end());
+        all.insert(all.end(), parts.back().end() - ranges_.back().state, parts.back().end());
         return all;
     }
 
@@ -202,6 +219,7 @@ protected:
     Hdf5Thread hdf5_;
     std::unique_ptr<test::LocalNetwork> network_;
     std::vector<ShardRange> ranges_;
+    std::uint32_t layout_ = 0;
     CollectingSink gathered_;
     std::map<int, CollectingSink> parameters_;
     std::map<int, std::vector<std::deque<std::pair<std::int64_t, std::vector<float>>>>> waiting_;

@@ -85,6 +85,8 @@ public:
             data->insert(data->end(), values.state.begin(), values.state.end());
         }
         header.server = server;
+        header.begin = shard.begin;
+        header.end = shard.end;
         network_.messenger(server)
             .start_transfer({network_.map().rank_of_worker(worker), Port::kWorker}, Port::kServer,
                             static_cast<std::uint16_t>(MessageKind::kParameters), encode(header),

@@ -50,6 +50,7 @@ std::vector<IterationRecord> times_of(const Round& round, const RoundReport& rep
         const bool known = member.load.waited_s >= 0;
         IterationRecord record{.worker = round.members[i].worker,
                                .samples = member.samples,
+                               .steps = round.steps,
                                .input_s = member.input_s,
                                .compute_s = member.compute_s,
                                .pull_s = (known ? own_s : 0) + member.load.apply_s,

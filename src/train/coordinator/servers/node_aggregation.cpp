@@ -45,7 +45,7 @@ void NodeAggregation::arrived(const PushReport& ticket) {
     });
 }
 
-NodeAggregation::Orders NodeAggregation::split(FireOrder& order) {
+NodeAggregation::Orders NodeAggregation::split(FireOrder& order, const ShardLayout& layout) {
     std::map<int, NodeSumOrder> parts;  // by node
     std::vector<WeightedPush> pushes;
     for (const WeightedPush& push : order.pushes) {
@@ -67,6 +67,7 @@ NodeAggregation::Orders NodeAggregation::split(FireOrder& order) {
             term.coefficient = weight > 0 ? term.coefficient / weight : 0;
         }
         sum.sum = node_sum(node, order.version);
+        sum.layout = layout;
         pushes.push_back({.push = sum.sum, .coefficient = weight, .version = 0});
         order_sum(node, std::move(sum), orders);
     }

@@ -34,7 +34,8 @@ public:
     void arrived(const PushReport& ticket);
     /// Puts the nodes' sums into an update in place of their parts. A sum has the weight of its
     /// parts and is their mean, so that weights mean the same on the servers.
-    [[nodiscard]] Orders split(FireOrder& order);
+    /// @param layout  that the sums are cut by
+    [[nodiscard]] Orders split(FireOrder& order, const ShardLayout& layout = {});
     /// A push is not used: what to tell which rank, when it lies in a slot.
     [[nodiscard]] std::optional<std::pair<int, NodeFreeOrder>> discard(const PushId& push);
     /// Others make the sums that the worker may not have made. What it had pushed stays, unless it

@@ -138,7 +138,8 @@ void OrderSender::joins(int worker) {
     send_worker(comm_, worker, MessageKind::kJoin,
                 JoinOrder{.incarnation = engine.incarnation(worker),
                           .version = engine.version(),
-                          .leases_up_to = session_.leases().open().newest()});
+                          .leases_up_to = session_.leases().open().newest(),
+                          .layout = payloads_.layout()});
     payloads_.send_frees(worker);
 }
 

@@ -5,6 +5,7 @@
 
 #include "session/server_scheduler.hpp"
 #include "train/coordinator/servers/payload_router.hpp"
+#include "train/coordinator/servers/shard_moves.hpp"
 #include "train/coordinator/update_driver.hpp"
 
 namespace cohort {
@@ -14,8 +15,13 @@ namespace cohort {
 class OrderSender final : public EffectHandler, public ServerOrders {
 public:
     /// All of them outlive it.
-    OrderSender(CommContext comm, UpdateObserver& observer, PayloadRouter& payloads)
-        : comm_(comm), observer_(observer), session_(observer.session()), payloads_(payloads) {}
+    OrderSender(CommContext comm, UpdateObserver& observer, PayloadRouter& payloads,
+                ShardMoves& moves)
+        : comm_(comm),
+          observer_(observer),
+          session_(observer.session()),
+          payloads_(payloads),
+          moves_(moves) {}
 
     /// Every worker that is live starts again with the newest parameters, and does a part of the
     /// evaluation that `extras` ask for.
@@ -38,7 +44,9 @@ public:
     void deal(const std::vector<DealtLease>& leases) override;
     void deal_validation(const ValidationSampler::Dealt& lease) override;
     void revoke(int worker, const std::vector<std::uint64_t>& leases) override;
+    void installing(const SyncPlan& /*plan*/) override { moves_.restart(); }
     void joins(int worker) override;
+    void move_shards() override { moves_.begin(); }
 
 private:
     [[nodiscard]] ReleaseOrder release_order(int worker, double lag,
@@ -49,6 +57,7 @@ private:
     UpdateObserver& observer_;
     TrainingSession& session_;
     PayloadRouter& payloads_;
+    ShardMoves& moves_;
     UpdateExtras extras_;          ///< of the update that is being carried out
     int evaluation_parts_ = 0;     ///< of it
     std::vector<int> evaluators_;  ///< ranks

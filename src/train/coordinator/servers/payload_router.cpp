@@ -7,9 +7,10 @@
 
 namespace cohort {
 
-PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes)
+PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes, ShardLayout layout)
     : comm_(comm),
       nodes_(comm.map, std::move(nodes)),
+      layout_(std::move(layout)),
       live_(static_cast<std::size_t>(comm.map.workers()), true) {
 }
 
@@ -25,7 +26,7 @@ void PayloadRouter::discard(const PushId& push) {
 }
 
 void PayloadRouter::send_update(FireOrder& order) {
-    const NodeAggregation::Orders orders = nodes_.split(order);
+    const NodeAggregation::Orders orders = nodes_.split(order, layout_);
     send_servers(comm_, MessageKind::kFire, order);
     send_node_orders(orders);
 }

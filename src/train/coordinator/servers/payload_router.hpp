@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "train/coordinator/servers/node_aggregation.hpp"
@@ -11,14 +12,17 @@ namespace cohort {
 /// sends orders about them there.
 class PayloadRouter {
 public:
-    /// @param nodes  see staging_nodes
-    PayloadRouter(CommContext comm, std::vector<bool> nodes);
+    /// @param nodes  see staging_nodes  @param layout  of the servers at the start
+    PayloadRouter(CommContext comm, std::vector<bool> nodes, ShardLayout layout);
 
     [[nodiscard]] bool live(int worker) const { return live_.at(static_cast<std::size_t>(worker)); }
     /// Whether a worker's pushes stay on its node.
     [[nodiscard]] bool stages(int worker, const SyncPlan& plan) const {
         return nodes_.stages(worker, plan);
     }
+    /// How the parameters are divided among servers.
+    [[nodiscard]] const ShardLayout& layout() const noexcept { return layout_; }
+    void set_layout(ShardLayout layout) { layout_ = std::move(layout); }
     /// Every ticket is to be told, before anything else is done with its push.
     void arrived(const PushReport& ticket) { nodes_.arrived(ticket); }
     /// The push is not used.
@@ -41,6 +45,7 @@ private:
 
     CommContext comm_;
     NodeAggregation nodes_;
+    ShardLayout layout_;
     std::vector<bool> live_;            ///< by worker
     std::vector<NodeFreeOrder> frees_;  ///< for lost workers: sent when they join
 };

@@ -16,8 +16,10 @@ ServersUpdateDriver::ServersUpdateDriver(CommContext comm, const JobContext& par
       session_(observer.session()),
       arrivals_(comm.map.servers),
       payloads_(comm,
-                staging_nodes(comm.map, parts.options.node_staging, parts.options.deterministic)),
-      orders_(comm, observer, payloads_),
+                staging_nodes(comm.map, parts.options.node_staging, parts.options.deterministic),
+                ShardMoves::first_layout(parts, comm.map)),
+      moves_(comm, parts, session_, payloads_),
+      orders_(comm, observer, payloads_, moves_),
       scheduler_(session_, orders_, orders_, ServerScheduler::Dealing::kAhead, parts.options.seed,
                  parts.train_set->info().samples) {
 }
@@ -51,8 +53,16 @@ bool ServersUpdateDriver::handle(const Message& message) {
         case MessageKind::kGradientStats:
             arrived(decode<GradientStatsReply>(message.body));
             return true;
+        case MessageKind::kResharded: arrived(decode<ReshardedNote>(message.body)); return true;
         default: return false;
     }
+}
+
+std::string ServersUpdateDriver::servers(const std::string& words) {
+    if (moves_.request(words)) {
+        scheduler_.move();
+    }
+    return moves_.answer();
 }
 
 int ServersUpdateDriver::request(const UpdateExtras& extras) {
@@ -118,6 +128,7 @@ void ServersUpdateDriver::arrived(const PushReport& ticket) {
 }
 
 void ServersUpdateDriver::arrived(const PushReceived& staged) {
+    moves_.busy(staged.server, staged.busy_s);
     if (!current(staged.push)) {
         send_server(comm_, staged.server, MessageKind::kDiscard, DiscardOrder{{staged.push}});
         return;
@@ -136,6 +147,17 @@ void ServersUpdateDriver::arrived(const GradientStatsReply& summed) {
     }
 }
 
+/// Pushes in flight across the move were given up, or are only to compare others with: servers
+/// discard what is cut by an earlier layout.
+void ServersUpdateDriver::arrived(const ReshardedNote& note) {
+    if (moves_.arrived(note)) {
+        for (int worker = 0; worker < comm_.map.workers(); ++worker) {
+            (void)arrivals_.drop(worker);
+        }
+        scheduler_.moved();
+    }
+}
+
 /// A push with ticket and payload is an event for the engine, unless it was given up or is only to
 /// compare others with.
 void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
@@ -145,7 +167,7 @@ void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
         return;
     }
     if (ticket.validation) {
-        if (ticket.finite && !session_.stopping()) {
+        if (ticket.finite && !session_.stopping() && ticket.layout == moves_.newest_layout()) {
             send_servers(comm_, MessageKind::kReference, ReferenceOrder{ticket.push});
         } else {
             payloads_.discard(ticket.push);
@@ -168,17 +190,24 @@ void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
                                 .reference_dot = push.reference_dot,
                                 .reference_norm = push.reference_norm},
                      .correct = ticket.correct});
+    if (!session_.stopping() && moves_.updated()) {
+        scheduler_.move();
+    }
 }
 
 /// What the push took, and what its halves say of gradients.
 void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
     const PushReport& ticket = push.ticket;
     const double bytes = push_bytes(parts_);
-    observer_.timed(record_of(ticket,
-                              {.seconds = push.sending_s,
-                               .before_s = push.before_s,
-                               .bytes = ticket.slot < 0 ? bytes : 0},
-                              bytes));
+    IterationRecord record = record_of(ticket,
+                                       {.seconds = push.sending_s,
+                                        .before_s = push.before_s,
+                                        .bytes = ticket.slot < 0 ? bytes : 0},
+                                       bytes);
+    if (const LeaseOrder* const lease = session_.leases().open().find(ticket.lease)) {
+        record.steps = lease->work.steps;
+    }
+    observer_.timed(record);
     if (ticket.halves && ticket.finite) {
         session_.gradients().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
                                     ticket.gradient_norm);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
@@ -9,6 +10,7 @@
 #include "train/coordinator/servers/order_sender.hpp"
 #include "train/coordinator/servers/payload_router.hpp"
 #include "train/coordinator/servers/push_arrivals.hpp"
+#include "train/coordinator/servers/shard_moves.hpp"
 #include "train/coordinator/update_driver.hpp"
 
 namespace cohort {
@@ -36,6 +38,7 @@ public:
     void lost_at_the_end(int worker) override;
     [[nodiscard]] std::vector<int> awaited() const override;
     [[nodiscard]] std::vector<int> evaluators() const override { return orders_.evaluators(); }
+    std::string servers(const std::string& words) override;
 
 private:
     /// What the shards that have answered say of an update's gradient.
@@ -49,6 +52,7 @@ private:
     void arrived(const PushReport& ticket);
     void arrived(const PushReceived& staged);
     void arrived(const GradientStatsReply& summed);
+    void arrived(const ReshardedNote& note);
     void complete(const PushArrivals::Complete& push);
     void learn_from(const PushArrivals::Complete& push);
     [[nodiscard]] FireOrder release_all(const UpdateExtras& extras);
@@ -61,6 +65,7 @@ private:
     SteadyClock clock_;
     PushArrivals arrivals_;
     PayloadRouter payloads_;
+    ShardMoves moves_;
     OrderSender orders_;
     ServerScheduler scheduler_;
     std::map<std::int64_t, Measured> measured_;  ///< by version

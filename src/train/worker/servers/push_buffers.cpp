@@ -64,7 +64,7 @@ Transfers PushRoute::start(const PushId& push, const std::shared_ptr<Buffer>& bu
     Transfers transfers;
     for (std::size_t shard = 0; shard < owners.size(); ++shard) {
         transfers.push_back(comm.start_transfer(
-            owners[shard], Port::kWorker, MessageKind::kPush, PushHeader{push},
+            owners[shard], Port::kWorker, MessageKind::kPush, PushHeader{push, layout.number()},
             layout.part(buffer->floats(), layout.shards()[shard]), ChunkOrder::kBackward, buffer));
     }
     return transfers;
@@ -148,7 +148,7 @@ void PushBuffers::check() const {
 void PushBuffers::put(const PushBuffer& place, const PushId& push, std::span<const float> values) {
     const ShardedLayout& layout = route_.layout;
     const auto parameters = static_cast<std::size_t>(layout.floats() - layout.state());
-    layout.put(place.floats.data(), 0, values.first(parameters));
+    ShardedLayout::put(place.floats.data(), 0, values.first(parameters));
     layout.put_state(place.floats.data(), values.subspan(parameters));
     if (place.buffer) {
         Transfers transfers = route_.start(push, place.buffer);

@@ -71,7 +71,7 @@ public:
 
 protected:
     void put(std::int64_t begin, std::span<const float> gradient) override {
-        layout_.put(to_, begin, gradient);
+        ShardedLayout::put(to_, begin, gradient);
     }
     void put_statistics(std::span<const float> batch_state) override {
         layout_.put_state(to_, batch_state);
@@ -84,7 +84,7 @@ private:
 };
 
 /// The same for a gradient that leaves while backward runs: released from the end on. The transfers
-/// start with the first piece; the batch statistics are behind the gradients of the first shard.
+/// start with the first piece; the batch statistics are behind the gradients of the last shard.
 class PushObserver final : public LayoutObserver {
 public:
     /// @param route  outlives it

@@ -195,7 +195,8 @@ PushReport PushStep::ticket_of(const PushJob& job, const BatchResult& result, bo
             .times = times,
             .work = job.order.work.work,
             .validation = job.order.validation,
-            .slot = job.place.slot};
+            .slot = job.place.slot,
+            .layout = layout_.number()};
 }
 
 }  // namespace cohort

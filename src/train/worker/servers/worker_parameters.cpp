@@ -19,26 +19,28 @@ namespace {
 
 }  // namespace
 
-ShardedLayout::ShardedLayout(std::vector<ShardRange> shards) : shards_(std::move(shards)) {
-    for (const ShardRange& shard : shards_) {
-        floats_ += shard.floats();
-    }
+ShardedLayout::ShardedLayout(std::vector<ShardRange> shards)
+    : shards_(std::move(shards)), parameters_(shards_.back().end), state_(shards_.back().state) {
 }
 
-void ShardedLayout::put(float* buffer, std::int64_t begin, std::span<const float> values) const {
-    const std::int64_t end = begin + static_cast<std::int64_t>(values.size());
-    const std::int64_t cut = std::clamp(shards_.front().end, begin, end);
-    const auto* middle = values.data() + (cut - begin);
-    std::copy(values.data(), middle, buffer + begin);
-    std::copy(middle, values.data() + values.size(), buffer + position(cut));
+void ShardedLayout::adopt(const ShardLayout& layout) {
+    shards_ = shards_of(layout, state_);
+    number_ = layout.number;
+}
+
+void ShardedLayout::put(float* buffer, std::int64_t begin, std::span<const float> values) {
+    std::copy(values.begin(), values.end(), buffer + begin);
 }
 
 void ShardedLayout::put_state(float* buffer, std::span<const float> values) const {
-    std::copy(values.begin(), values.end(), buffer + shards_.front().end);
+    std::copy(values.begin(), values.end(), buffer + parameters_);
 }
 
 ParameterInbox::ParameterInbox(const ShardedLayout& layout, Device& device)
-    : layout_(layout), device_(device) {
+    : parameters_(layout.parameters()),
+      state_(layout.state()),
+      servers_(layout.shards().size()),
+      device_(device) {
     free_.push_back(memory());  // made here, not on the communication thread
 }
 
@@ -58,7 +60,8 @@ bool ParameterInbox::Set::coming() const {
 
 Buffer ParameterInbox::memory() {
     if (free_.empty()) {
-        return device_.allocate_host(static_cast<std::size_t>(layout_.floats()) * sizeof(float));
+        return device_.allocate_host(static_cast<std::size_t>(parameters_ + state_) *
+                                     sizeof(float));
     }
     Buffer buffer = std::move(free_.back());
     free_.pop_back();
@@ -95,10 +98,14 @@ std::span<std::byte> ParameterInbox::accept(const Message& announcement, std::ui
         return {};
     }
     const auto header = decode<ParametersHeader>(announcement.body);
-    const auto& shards = layout_.shards();
     const auto server = static_cast<std::size_t>(header.server);
-    if (server >= shards.size() ||
-        bytes != static_cast<std::uint64_t>(shards[server].floats()) * sizeof(float)) {
+    const ShardRange shard{.part = header.server,
+                           .begin = header.begin,
+                           .end = header.end,
+                           .state = server + 1 == servers_ ? state_ : 0};
+    if (server >= servers_ || shard.begin < 0 || shard.begin > shard.end ||
+        shard.end > parameters_ ||
+        bytes != static_cast<std::uint64_t>(shard.floats()) * sizeof(float)) {
         return {};  // arrived() complains, on the thread that may
     }
     const std::lock_guard lock(mutex_);
@@ -109,18 +116,18 @@ std::span<std::byte> ParameterInbox::accept(const Message& announcement, std::ui
     if (set == nullptr) {
         sets_.push_back(
             {.parameters = {header.version, header.evaluation, memory(), SteadyClock().now()},
-             .parts = std::vector<Part>(shards.size(), Part::kNone),
+             .parts = std::vector<Part>(servers_, Part::kNone),
              .incarnation = header.incarnation});
         set = &sets_.back();
     }
     set->parts[server] = Part::kComing;
-    return std::as_writable_bytes(layout_.part(set->parameters.values.floats(), shards[server]));
+    return std::as_writable_bytes(ShardedLayout::part(set->parameters.values.floats(), shard));
 }
 
 void ParameterInbox::arrived(const ParametersHeader& header) {
     const std::lock_guard lock(mutex_);
     const auto server = static_cast<std::size_t>(header.server);
-    Set* set = server < layout_.shards().size() ? find(header, Part::kComing) : nullptr;
+    Set* set = server < servers_ ? find(header, Part::kComing) : nullptr;
     if (set == nullptr && header.incarnation < incarnation_) {
         return;
     }
@@ -134,7 +141,7 @@ void ParameterInbox::arrived(const ParametersHeader& header) {
 void ParameterInbox::forget(const ParametersHeader& header) {
     const std::lock_guard lock(mutex_);
     const auto server = static_cast<std::size_t>(header.server);
-    if (Set* set = server < layout_.shards().size() ? find(header, Part::kComing) : nullptr) {
+    if (Set* set = server < servers_ ? find(header, Part::kComing) : nullptr) {
         set->parts[server] = Part::kHere;
     }
 }
@@ -211,10 +218,9 @@ std::vector<int> ParameterInbox::missing() const {
         return !set.overtaken && set.incarnation == incarnation_;
     });
     std::vector<int> servers;
-    for (const ShardRange& shard : layout_.shards()) {
-        const auto server = static_cast<std::size_t>(shard.part);
+    for (std::size_t server = 0; server < servers_; ++server) {
         if (waiting == sets_.end() || waiting->parts[server] != Part::kHere) {
-            servers.push_back(shard.part);
+            servers.push_back(static_cast<int>(server));
         }
     }
     return servers;

@@ -15,35 +15,38 @@
 
 namespace cohort {
 
-/// A host buffer in which every shard's floats lie together: the first shard's parameters, the
-/// state, then the parameters of the others.
+/// A host buffer with all parameters, then the state, and how it is cut into shards: those of the
+/// servers lie one behind the other. One thread changes and reads the cut; sizes do not change.
 class ShardedLayout {
 public:
     explicit ShardedLayout(std::vector<ShardRange> shards);
 
+    /// The parameters are cut in another way from now on.
+    void adopt(const ShardLayout& layout);
+    /// Of the cut, see ShardLayout.
+    [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+
     [[nodiscard]] const std::vector<ShardRange>& shards() const noexcept { return shards_; }
-    [[nodiscard]] std::int64_t floats() const noexcept { return floats_; }
-    /// Floats of the state, which begins at shards().front().end.
-    [[nodiscard]] std::int64_t state() const noexcept { return shards_.front().state; }
-    /// Where parameter `at` lies, also as a begin of ranges that end in the same shard.
-    [[nodiscard]] std::int64_t position(std::int64_t at) const noexcept {
-        return at < shards_.front().end ? at : at + state();
-    }
+    [[nodiscard]] std::int64_t floats() const noexcept { return parameters_ + state_; }
+    [[nodiscard]] std::int64_t parameters() const noexcept { return parameters_; }
+    [[nodiscard]] std::int64_t state() const noexcept { return state_; }
     /// All floats of a buffer that has this layout.
     [[nodiscard]] std::span<float> all(const Buffer& buffer) const noexcept {
-        return {buffer.floats(), static_cast<std::size_t>(floats_)};
+        return {buffer.floats(), static_cast<std::size_t>(floats())};
     }
     /// All floats of a shard in `buffer`.
-    [[nodiscard]] std::span<float> part(float* buffer, const ShardRange& shard) const noexcept {
-        return {buffer + position(shard.begin), static_cast<std::size_t>(shard.floats())};
+    [[nodiscard]] static std::span<float> part(float* buffer, const ShardRange& shard) noexcept {
+        return {buffer + shard.begin, static_cast<std::size_t>(shard.floats())};
     }
     /// Copies values for parameters from `begin` on, or the state, to where they lie in `buffer`.
-    void put(float* buffer, std::int64_t begin, std::span<const float> values) const;
+    static void put(float* buffer, std::int64_t begin, std::span<const float> values);
     void put_state(float* buffer, std::span<const float> values) const;
 
 private:
     std::vector<ShardRange> shards_;
-    std::int64_t floats_ = 0;
+    std::uint32_t number_ = 0;
+    std::int64_t parameters_ = 0;
+    std::int64_t state_ = 0;
 };
 
 /// Parameters of one version, complete.
@@ -54,12 +57,12 @@ struct ReceivedParameters {
     Clock::Seconds announced{0};  ///< SteadyClock: its first part was
 };
 
-/// Receives parameters part by part. Parts may be of different versions for a moment: a set is
-/// handed out when every server's part of it is received, in the order in which sets are complete.
-/// Servers send releases in one order, so a set that a newer one has overtaken never completes.
-/// Sets are for an incarnation of the worker: those of an older one are not handed out, those of a
-/// newer one not before begin_incarnation().
-/// The sink's side is called by the communication thread, missing() by any.
+/// Receives parameters part by part, whatever their cut. Parts may be of different versions for a
+/// moment: a set is handed out when every server's part of it is received, in the order in which
+/// sets are complete. Servers send releases in one order, so a set that a newer one has overtaken
+/// never completes. Sets are for an incarnation of the worker: those of an older one are not handed
+/// out, those of a newer one not before begin_incarnation(). The sink's side is called by the
+/// communication thread, missing() by any.
 class ParameterInbox final : public TransferSink {
 public:
     ParameterInbox(const ShardedLayout& layout, Device& device);
@@ -103,7 +106,9 @@ private:
     void overtake_before(std::int64_t version);
     void drop_overtaken();
 
-    const ShardedLayout& layout_;
+    const std::int64_t parameters_;
+    const std::int64_t state_;
+    const std::size_t servers_;
     Device& device_;
     mutable std::mutex mutex_;
     std::deque<Set> sets_;      ///< in the order in which they began

@@ -27,7 +27,8 @@ public:
     ServersExecutor(WorkerContext& context, AllReduceFactory rounds)
         : context_(context),
           comm_(context.comm()),
-          layout_(cut_shards(context.replica().graph(), comm_.map.servers)),
+          layout_(cut_shards(context.replica().graph(),
+                             initial_shares(context.job().options.shards, comm_.map))),
           inbox_(layout_, context.replica().device()),
           places_(context, layout_),
           times_(context.clock()),
@@ -49,6 +50,7 @@ public:
                 break;
             }
             case MessageKind::kJoin: join(decode<JoinOrder>(message.body)); break;
+            case MessageKind::kReshard: next_layout_ = decode<ShardLayout>(message.body); break;
             default: refuse_order(message);
         }
     }
@@ -90,6 +92,9 @@ private:
         context_.batches().drop();
         permit_.join();
         inbox_.begin_incarnation(order.incarnation);
+        if (!order.layout.ends.empty()) {
+            next_layout_ = order.layout;
+        }
         joined_ = true;
     }
 
@@ -133,16 +138,10 @@ private:
         }
         Replica& replica = context_.replica();
         float* values = parameters.values.floats();
-        for (const ShardRange& shard : layout_.shards()) {
-            const auto count = static_cast<std::size_t>(shard.parameters());
-            context_.compute().copy(
-                replica.parameters().subspan(static_cast<std::size_t>(shard.begin), count),
-                layout_.part(values, shard).first(count));
-        }
-        const ShardRange& first = layout_.shards().front();
-        context_.compute().copy(
-            replica.state(),
-            layout_.part(values, first).subspan(static_cast<std::size_t>(first.parameters())));
+        const auto count = static_cast<std::size_t>(layout_.parameters());
+        context_.compute().copy(replica.parameters(), {values, count});
+        context_.compute().copy(replica.state(),
+                                {values + count, static_cast<std::size_t>(layout_.state())});
         if (!permit_.held()) {
             times_.parameters((SteadyClock().now() - parameters.announced).count());
         }
@@ -156,6 +155,9 @@ private:
     /// The next mini-batch, unless orders or parameters come first.
     void step() {
         times_.leased();
+        if (next_layout_) {  // its leases follow it
+            layout_.adopt(*std::exchange(next_layout_, std::nullopt));
+        }
         const bool has_batch = load();
         times_.loaded();
         if (!has_batch) {
@@ -223,8 +225,9 @@ private:
     ParameterInbox inbox_;
     PushBuffers places_;
     StartPermit permit_;
-    std::optional<Loaded> loaded_;  ///< the next mini-batch
-    bool joined_ = false;           ///< a kJoin has not been carried out to its end
+    std::optional<Loaded> loaded_;            ///< the next mini-batch
+    std::optional<ShardLayout> next_layout_;  ///< of the next one, if it is another
+    bool joined_ = false;                     ///< a kJoin has not been carried out to its end
     std::uint64_t pushes_ = 0;
     IterationTimes times_;
     PushStep push_step_;

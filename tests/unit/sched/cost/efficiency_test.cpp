@@ -42,7 +42,7 @@ TEST(BatchEfficiency, WorkedByHand) {
 EfficiencyModel full_model() {
     return EfficiencyModel({.trained_on = "",
                             .terms = EfficiencyModel::term_names(),
-                            .weights = {0.8, 0.02, 0.06, 0.4}});
+                            .weights = {0.8, 0.02, 0.06, 0.4, 0.007}});
 }
 
 StalenessFeatures usual(double lag, double scale = 1) {
@@ -52,6 +52,19 @@ StalenessFeatures usual(double lag, double scale = 1) {
             .momentum = 0.9,
             .step_curvature = 0.8,
             .noise_ratio = 0.4};
+}
+
+TEST(EfficiencyModel, LocalStepsCostNothingWithoutMomentum) {
+    StalenessFeatures features = usual(0);
+    features.local_steps = 8;
+    const double cost = 0.007 * 7 * std::log(10) * 0.8 / 0.5;
+    EXPECT_NEAR(full_model().drift_cost(features).value(), cost, 1e-12);
+    EXPECT_NEAR(full_model().efficiency(features), std::exp(-cost), 1e-12);
+    features.momentum = 0;
+    EXPECT_DOUBLE_EQ(full_model().efficiency(features), 1);
+    features.noise_ratio = 0;
+    EXPECT_FALSE(full_model().drift_cost(features).has_value()) << "not measured";
+    EXPECT_FALSE(EfficiencyModel().drift_cost(usual(0)).has_value()) << "the prior does not know";
 }
 
 TEST(EfficiencyModel, IsOneForSsgd) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -20,17 +21,17 @@ using ::testing::SizeIs;
 /// What one plan that does not wait has shown holds for all that do not, until it fades.
 TEST(PaceRecord, HoldsForPlansOfAKindAndFades) {
     PaceRecord paces(100);
-    EXPECT_EQ(paces.of(true), 1);
-    paces.went(true, 1, 100, 100);
-    paces.went(false, 1, 60, 100);  // 60 in place of 100 samples per second
-    EXPECT_NEAR(paces.of(false), 0.6, 1e-9);
-    EXPECT_NEAR(paces.of(true), 1, 0.01) << "another kind";
-    paces.went(false, 1, 50, 0);
-    EXPECT_NEAR(paces.of(false), 0.6, 1e-9) << "nothing was predicted";
+    EXPECT_EQ(paces.of(PaceKind::kAll), 1);
+    paces.went(PaceKind::kAll, 1, 100, 100);
+    paces.went(PaceKind::kSome, 1, 60, 100);  // 60 in place of 100 samples per second
+    EXPECT_NEAR(paces.of(PaceKind::kSome), 0.6, 1e-9);
+    EXPECT_NEAR(paces.of(PaceKind::kAll), 1, 0.01) << "another kind";
+    paces.went(PaceKind::kSome, 1, 50, 0);
+    EXPECT_NEAR(paces.of(PaceKind::kSome), 0.6, 1e-9) << "nothing was predicted";
     for (int window = 0; window < 500; ++window) {
-        paces.went(true, 1, 100, 100);
+        paces.went(PaceKind::kAll, 1, 100, 100);
     }
-    EXPECT_NEAR(paces.of(false), 1, 0.01) << "it is worth another trial";
+    EXPECT_NEAR(paces.of(PaceKind::kSome), 1, 0.01) << "it is worth another trial";
 }
 
 TEST(BalancedBatches, TheSlowestIsDoneAsEarlyAsItCanBe) {
@@ -56,13 +57,33 @@ TEST(BalancedBatches, EqualsGetEqualBatches) {
     EXPECT_THAT(balanced_batches(costs, 64), ElementsAre(64, 64, 64, 64, 64));
 }
 
-TEST(PlanShapes, AreAtMostTwentyForAnyCluster) {
+TEST(PlanShapes, AreFewForAnyCluster) {
     for (const int workers : {1, 2, 3, 8, 64, 1024}) {
         for (const int slow : {0, 1, 300}) {
-            EXPECT_THAT(plan_shapes(Architecture::kServers, workers, slow), SizeIs(Le(20U)));
-            EXPECT_THAT(plan_shapes(Architecture::kRing, workers, slow), SizeIs(Le(20U)));
+            for (const Architecture architecture : {Architecture::kServers, Architecture::kRing}) {
+                EXPECT_THAT(plan_shapes(architecture, workers, slow, false), SizeIs(Le(20U)));
+                EXPECT_THAT(plan_shapes(architecture, workers, slow, true), SizeIs(Le(28U)));
+            }
         }
     }
+}
+
+TEST(PlanShapes, LocalStepsAreConsideredOnceTheirCostIsKnown) {
+    const auto local = [](bool drift_known) {
+        return std::ranges::count(plan_shapes(Architecture::kServers, 8, 0, drift_known),
+                                  PaceKind::kLocal, &PlanShape::kind);
+    };
+    EXPECT_EQ(local(false), 0);
+    EXPECT_EQ(local(true), 8) << "2, 4, 8, 16, with equal and with balanced batches";
+}
+
+/// The whole transfer once, whatever the number of steps; of a gradient's only a part is seen.
+TEST(LoadEstimate, LocalStepsMoveTheParametersOnce) {
+    const LoadEstimate load{.cost = {{.fixed_s = 0.3, .sample_s = 0.01}},
+                            .visible_transfer_s = {0.2},
+                            .transfer_s = {0.5}};
+    EXPECT_DOUBLE_EQ(load.own_s(0, 100, 1), 1.3);
+    EXPECT_DOUBLE_EQ(load.own_s(0, 100, 4), 4 * 1.1 + 0.5);
 }
 
 TEST(RateRegressor, BeginsWithTheTimingModelAndLearnsWhatItMisses) {

@@ -35,7 +35,7 @@ public:
 
     /// Each worker's next iterations. @param seconds  of a worker's iteration; 0: it is at none
     void iterate(int count, const std::function<double(int)>& seconds,
-                 std::int64_t samples = kBatch, double push_s = 0) {
+                 std::int64_t samples = kBatch, double push_s = 0, int steps = 1) {
         for (int i = 0; i < count; ++i) {
             ++iteration_;
             for (const int worker : live_) {
@@ -43,6 +43,7 @@ public:
                     history_.add({.worker = worker,
                                   .iteration = iteration_,
                                   .samples = samples,
+                                  .steps = steps,
                                   .arrived_s = static_cast<double>(iteration_),
                                   .compute_s = took_s,
                                   .push_s = push_s});
@@ -160,6 +161,16 @@ TEST(OwnTimes, TransfersDoNotShrinkWithTheBatch) {
     records.iterate(20, alike, kBatch, 0.5);
     EXPECT_NEAR(records.expected_s(0), 1.5, 0.01);
     EXPECT_NEAR(records.expected_s(0, kBatch / 2), 1, 0.02);
+}
+
+TEST(OwnTimes, LocalStepsAreSeenAsSteps) {
+    Records records;
+    records.iterate(
+        20, [](int) { return 4.0; }, 4 * kBatch, 0.5, 4);
+    const LoadEstimate load = records.times.estimate();
+    EXPECT_NEAR(load.own_s(0, kBatch), 1.5, 1e-6) << "a gradient";
+    EXPECT_NEAR(load.own_s(0, kBatch, 4), 4.5, 1e-6);
+    EXPECT_NEAR(load.own_s(0, kBatch / 2, 4), 2.5, 1e-6);
 }
 
 TEST(OwnTimes, WhoComesBackCountsFromTheStart) {
@@ -284,6 +295,17 @@ TEST(TimeDraws, AStateLastsAsLongAgain) {
     const TimeDraws draws = records.times.draw(200, 10, 1);
     EXPECT_NEAR(mean_of(draws, 0, 3, 3, 8), 1, 0.1) << "times a level of eight";
     EXPECT_LT(mean_of(draws, 3, 10, 3, 8), 0.25);
+}
+
+TEST(TimeDraws, LocalStepsTakeTheMeanOfTheirIterations) {
+    const TimeDraws draws{.replicates = 2,
+                          .iterations = 4,
+                          .factors = {1, 2, 3, 4, 5, 6, 7, 8,  //
+                                      8, 7, 6, 5, 4, 3, 2, 1}};
+    const TimeDraws halves = draws.averaged(2, 2);
+    EXPECT_EQ(halves.iterations, 2);
+    EXPECT_THAT(halves.factors, ElementsAre(2, 3, 6, 7, 7, 6, 3, 2));
+    EXPECT_THAT(draws.averaged(8, 2).factors, ElementsAre(4, 5, 5, 4)) << "twice round";
 }
 
 TEST(TimeDraws, AreRepeatable) {

@@ -21,7 +21,9 @@ using Use = FluidNetwork::Use;
 /// A network and its slow twin under the same random changes.
 class Twins {
 public:
-    Twins(std::uint64_t seed, int resources) : random_(seed) {
+    /// @param weights  that are drawn
+    Twins(std::uint64_t seed, int resources, std::vector<double> weights = {1})
+        : random_(seed), weights_(std::move(weights)) {
         for (int i = 0; i < resources; ++i) {
             const double capacity = pick({1, 2, 5, 10});
             slow.capacities.push_back(capacity);
@@ -129,8 +131,10 @@ private:
         const bool limited = plain.empty() || below(3) == 0;
         const double limit = limited ? pick({0.1, 0.5, 1, 3}) : FluidNetwork::kUnlimited;
         const double work = pick({0.3, 1, 3, 10});
-        slow.activities[name] = {work, work, plain, limit, 0};
-        ids[name] = fast.begin(work, uses, limit, [this, name] { ended[name] = queue.now(); });
+        const double weight = weights_.size() == 1 ? weights_.front() : pick(weights_);
+        slow.activities[name] = {work, work, plain, limit, 0, weight};
+        ids[name] = fast.begin(
+            work, uses, limit, [this, name] { ended[name] = queue.now(); }, weight);
     }
 
     /// What is used of a resource, more or, of a group's member, sometimes less. @return that
@@ -148,16 +152,18 @@ private:
     }
 
     std::mt19937_64 random_;
+    std::vector<double> weights_;
     std::vector<Group> groups_;
     int names_ = 0;
 };
 
 class FluidRandomTest : public ::testing::TestWithParam<int> {};
 
-TEST_P(FluidRandomTest, AgreesWithTheDefinition) {
-    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+void compare_with_the_definition(std::uint64_t seeds, int resources,
+                                 const std::vector<double>& weights) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        Twins twins(seed, GetParam());
+        Twins twins(seed, resources, weights);
         double time = 0;
         for (int i = 0; i < 60; ++i) {
             // Often several changes at one moment; never one at which something ends.
@@ -178,6 +184,14 @@ TEST_P(FluidRandomTest, AgreesWithTheDefinition) {
             ASSERT_NEAR(twins.ended[name], time_s, 1e-9 * (1 + time_s)) << name;
         }
     }
+}
+
+TEST_P(FluidRandomTest, AgreesWithTheDefinition) {
+    compare_with_the_definition(100, GetParam(), {1});
+}
+
+TEST_P(FluidRandomTest, AgreesWithTheDefinitionWithWeights) {
+    compare_with_the_definition(50, GetParam(), {0.25, 1, 1, 1.5, 2, 8});
 }
 
 INSTANTIATE_TEST_SUITE_P(Resources, FluidRandomTest, ::testing::Values(1, 2, 4, 8, 16));

@@ -18,7 +18,8 @@ double SlowFluid::load(std::size_t resource) const {
     return sum;
 }
 
-/// How far the rising ones can rise together: until a resource is full or one is at its limit.
+/// How far the rising ones can rise together, by their weights: until a resource is full or one is
+/// at its limit.
 double SlowFluid::level(const std::vector<int>& rising) const {
     double level = FluidNetwork::kUnlimited;
     std::vector<double> weight(capacities.size());
@@ -27,10 +28,10 @@ double SlowFluid::level(const std::vector<int>& rising) const {
         const bool rises = std::find(rising.begin(), rising.end(), name) != rising.end();
         for (const Use& use : activity.uses) {
             const auto i = static_cast<std::size_t>(use.resource);
-            (rises ? weight : taken)[i] += use.share * (rises ? 1 : activity.rate);
+            (rises ? weight : taken)[i] += use.share * (rises ? activity.weight : activity.rate);
         }
         if (rises) {
-            level = std::min(level, activity.max_rate);
+            level = std::min(level, activity.max_rate / activity.weight);
         }
     }
     for (std::size_t i = 0; i < capacities.size(); ++i) {
@@ -41,7 +42,8 @@ double SlowFluid::level(const std::vector<int>& rising) const {
     return level;
 }
 
-/// At its limit, or on a full resource where no rate is larger: the definition of max-min.
+/// At its limit, or on a full resource where no rate relative to its weight is larger: the
+/// definition of weighted max-min.
 bool SlowFluid::is_held(const Activity& activity) const {
     constexpr double kSlack = 1e-9;
     if (activity.rate >= activity.max_rate * (1 - kSlack)) {
@@ -52,10 +54,13 @@ bool SlowFluid::is_held(const Activity& activity) const {
         double largest = 0;
         for (const auto& [name, other] : activities) {
             for (const Use& theirs : other.uses) {
-                largest = theirs.resource == use.resource ? std::max(largest, other.rate) : largest;
+                if (theirs.resource == use.resource) {
+                    largest = std::max(largest, other.rate / other.weight);
+                }
             }
         }
-        return load(i) >= capacities[i] * (1 - kSlack) && activity.rate >= largest * (1 - kSlack);
+        return load(i) >= capacities[i] * (1 - kSlack) &&
+               activity.rate / activity.weight >= largest * (1 - kSlack);
     });
 }
 
@@ -68,7 +73,7 @@ void SlowFluid::fill() {
     while (!rising.empty()) {
         const double to = level(rising);
         for (const int name : rising) {
-            activities[name].rate = to;
+            activities[name].rate = to * activities[name].weight;
         }
         std::erase_if(rising, [&](int name) { return is_held(activities[name]); });
     }

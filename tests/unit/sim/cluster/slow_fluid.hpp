@@ -7,8 +7,8 @@
 
 namespace cohort::test {
 
-/// Max-min fairness written down as it is defined, for comparison with FluidNetwork: all rates anew
-/// after every change, all amounts brought up to date at every step.
+/// Weighted max-min fairness written down as it is defined, for comparison with FluidNetwork: all
+/// rates anew after every change, all amounts brought up to date at every step.
 class SlowFluid {
 public:
     using Use = FluidNetwork::Use;
@@ -18,6 +18,7 @@ public:
         std::vector<Use> uses;
         double max_rate = 0;
         double rate = 0;
+        double weight = 1;
     };
 
     std::vector<double> capacities;

@@ -88,6 +88,24 @@ TEST(FleetRun, AJobAloneIsWhatSimulateMakesOfIt) {
     }
 }
 
+/// Each on a node of its own: threads, samples and engines are all that they share.
+TEST(FleetRun, JobsThatShareNoNodeDoNotChangeEachOther) {
+    const FleetPlan plan = plan_of(trained_fleet(
+        "[[job]]\nname = \"a\"\nworkers = 8\nmode = \"asgd\"\nseed = 5\n"
+        "[[job]]\nname = \"b\"\nworkers = 8\nmode = \"localsgd:3\"\nmodel = \"mlp\"\n"));
+    const FleetResult fleet = run_fleet(plan, {});
+    EXPECT_EQ(fleet.jobs[0].worker_nodes, std::vector<int>(8, 0));
+    EXPECT_EQ(fleet.jobs[1].worker_nodes, std::vector<int>(8, 1));
+    for (std::size_t job = 0; job < 2; ++job) {
+        SimulateOptions options = plan.jobs[job].options;
+        options.nodes = 1;
+        const SimulationResult single = simulate(options, {});
+        EXPECT_EQ(fleet.jobs[job].digest, single.digest) << job;
+        EXPECT_EQ(fleet.jobs[job].end_s, single.virtual_s) << job;
+        EXPECT_DOUBLE_EQ(*fleet.jobs[job].slowdown(), 1) << job;
+    }
+}
+
 const std::string kFourJobs = R"([[job]]
 name = "a"
 workers = 12

@@ -198,9 +198,9 @@ TEST_F(CheckpointCoordinatorTest, AwaitsTheCaptureOfItsOwnPathOnce) {
     EXPECT_FALSE(desk.awaits(path));
 }
 
-TEST(Gathering, PutsShardsTogetherWithTheStateOfTheFirst) {
-    Gathering gathering({{.part = 0, .begin = 0, .end = 2, .state = 1},
-                         {.part = 1, .begin = 2, .end = 5, .state = 0}});
+TEST(Gathering, PutsShardsTogetherWithTheStateOfTheLast) {
+    Gathering gathering({{.part = 0, .begin = 0, .end = 2, .state = 0},
+                         {.part = 1, .begin = 2, .end = 5, .state = 1}});
     const auto announce = [](std::int32_t part, std::int64_t version) {
         return Message{.body =
                            encode(GatheredHeader{.gather = 7, .version = version, .part = part})};
@@ -211,10 +211,10 @@ TEST(Gathering, PutsShardsTogetherWithTheStateOfTheFirst) {
         ASSERT_EQ(to.size(), bytes.size());
         std::copy(bytes.begin(), bytes.end(), to.begin());
     };
-    deliver(1, {3, 4, 5});
+    deliver(1, {3, 4, 5, 9});
     EXPECT_FALSE(gathering.arrived(announce(1, 3)));
     EXPECT_THAT(gathering.missing(7), ElementsAre(0));
-    deliver(0, {1, 2, 9});
+    deliver(0, {1, 2});
     const auto whole = gathering.arrived(announce(0, 3));
     ASSERT_TRUE(whole);
     EXPECT_EQ(whole->version, 3);
@@ -229,11 +229,26 @@ TEST(Gathering, RefusesWrongSizesAndMixedVersions) {
         return Message{.body =
                            encode(GatheredHeader{.gather = 1, .version = version, .part = part})};
     };
-    EXPECT_TRUE(gathering.accept(announce(0, 1), 12).empty());
+    EXPECT_TRUE(gathering.accept(announce(0, 1), 20).empty()) << "more than there is";
     EXPECT_FALSE(gathering.accept(announce(0, 1), 8).empty());
     EXPECT_FALSE(gathering.arrived(announce(0, 1)));
     EXPECT_FALSE(gathering.accept(announce(1, 2), 8).empty());
     EXPECT_THROW((void)gathering.arrived(announce(1, 2)), PeerError);
+}
+
+TEST(Gathering, TakesShardsOfAnyCutThatAreAllOfTheParameters) {
+    Gathering gathering({{.part = 0, .begin = 0, .end = 2}, {.part = 1, .begin = 2, .end = 4}});
+    const auto announce = [](std::uint64_t id, std::int32_t part) {
+        return Message{.body = encode(GatheredHeader{.gather = id, .version = 1, .part = part})};
+    };
+    EXPECT_FALSE(gathering.accept(announce(1, 0), 12).empty());
+    EXPECT_FALSE(gathering.arrived(announce(1, 0)));
+    EXPECT_FALSE(gathering.accept(announce(1, 1), 4).empty());
+    EXPECT_TRUE(gathering.arrived(announce(1, 1)));
+    EXPECT_FALSE(gathering.accept(announce(2, 0), 12).empty());
+    EXPECT_FALSE(gathering.arrived(announce(2, 0)));
+    EXPECT_FALSE(gathering.accept(announce(2, 1), 8).empty());
+    EXPECT_THROW((void)gathering.arrived(announce(2, 1)), PeerError);
 }
 
 }  // namespace

@@ -244,7 +244,7 @@ protected:
 TEST_P(Agents, ASumUpdatesAsItsPartsDo) {
     start(0);
     std::vector<TestPush> pushes;
-    NodeSumOrder sum{.sum = node_sum(0, 1), .terms = {}};
+    NodeSumOrder sum{.sum = node_sum(0, 1), .terms = {}, .layout = layout_of(0, layout_.shards())};
     const double weights[] = {0.5, 0.25, 0.25};
     for (std::int32_t worker = 0; worker < kWorkers; ++worker) {
         pushes.push_back(

@@ -136,7 +136,16 @@ TEST(FlowServers, EveryPlanComesToItsEndInAnyOrder) {
     }
 }
 
-/// Plans change and workers come and go at random.
+/// Shards are to move, unless they do already. Otherwise something was lost: an update asks for a
+/// push that no server has, or nobody can go on.
+void move_shards(FlowRig& rig, int draw) {
+    try {
+        (void)rig.flow->servers(draw % 2 == 0 ? "1:3" : "2:1");
+    } catch (const UsageError&) {  // under way
+    }
+}
+
+/// Plans and shards change and workers come and go at random.
 void random_run(unsigned seed) {
     std::mt19937 random(seed);
     const auto draw = [&](int below) {
@@ -171,6 +180,8 @@ void random_run(unsigned seed) {
                 }
                 rig.lose(worker);
             }
+        } else if (what == 6 && rig.servers.size() == 2) {
+            move_shards(rig, draw(2));
         } else if (what < 6 && !away.empty()) {
             rig.come_back(*away.begin());
             away.erase(away.begin());
@@ -182,6 +193,40 @@ void random_run(unsigned seed) {
     }
     EXPECT_EQ(rig.run.applied(), kSamples);
     rig.finish();
+}
+
+/// Whatever the plan, and although a worker is lost while the servers move what they own.
+TEST(FlowServers, ShardsMoveAtAFenceAlthoughAWorkerIsLost) {
+    constexpr int kWorkers = 4;
+    constexpr std::int64_t kSamples = 2400;
+    for (const SyncPlan& plan : all_plans(kWorkers)) {
+        SCOPED_TRACE(plan.name);
+        std::mt19937 random(7);
+        FlowRig rig(2, kWorkers, kSamples, plan, kBatch);
+        rig.flow->begin({}, {});
+        const auto until = [&](const auto& reached) {
+            while (!reached()) {
+                ASSERT_TRUE(rig.any_step(random)) << "nobody can go on: " << rig.describe();
+            }
+        };
+        until([&] { return rig.run.applied() >= kSamples / 4; });
+        EXPECT_NE(rig.flow->servers("1:3").find("0.250:0.750"), std::string::npos);
+        EXPECT_THROW((void)rig.flow->servers("3:1"), UsageError) << "one after the other";
+        until([&] { return rig.servers[0].layout == 1; });
+        EXPECT_THAT(rig.servers[0].staged, IsEmpty());
+        EXPECT_FALSE(rig.run.stopping());
+        rig.lose(1);
+        until([&] { return rig.run.applied() >= kSamples / 2; });
+        rig.come_back(1);
+        until([&] { return rig.run.stopping(); });
+        EXPECT_EQ(rig.run.applied(), kSamples);
+        for (const FlowRig::Worker& worker : rig.workers) {
+            EXPECT_EQ(worker.layout, 1U);
+        }
+        EXPECT_NE(rig.flow->servers("").find("layout 1"), std::string::npos);
+        rig.finish();
+        expect_clean(rig);
+    }
 }
 
 TEST(FlowServers, PlansAndMembersChangeAtAnyTime) {

@@ -79,6 +79,52 @@ TEST_P(AnyServers, UpdatesReachEveryWorkerWithTheBitsOfOneShard) {
     }
 }
 
+/// Shards move between updates, with the state of the optimizer: parameters have the bits of one
+/// shard that never moved. A push that was given up before and comes later harms nobody.
+TEST_P(AnyServers, MovesKeepEveryBit) {
+    for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdamW}) {
+        const OptimizerOptions optimizer{.kind = kind};
+        waiting_.clear();
+        layout_ = 0;
+        start(GetParam(), 60, optimizer);
+        ShardGroup reference(graph_, 1, optimizer);
+        order(MessageKind::kBegin, BeginOrder{});
+        order(MessageKind::kFire, whole_update(0, {}));
+        std::mt19937 random(3);
+        for (std::int64_t version = 0; version < 6; ++version) {
+            for (int worker = 0; worker < kWorkers; ++worker) {
+                EXPECT_EQ(receive_parameters(worker, version), with_state(reference));
+            }
+            const auto sequence = static_cast<std::uint64_t>(version) + 1;
+            const auto given_up = announce(make_push(graph_, {2, 9, sequence}, 1, sequence));
+            std::vector<double> shares;
+            for (int server = 0; server < servers(); ++server) {
+                shares.push_back(1.0 + static_cast<double>(random() % 20));
+            }
+            move(shares);
+            send_all(given_up);
+            std::vector<TestPush> pushes;
+            std::set<PushId> ids;
+            for (std::int32_t worker = 0; worker < kWorkers; ++worker) {
+                pushes.push_back(make_push(graph_, {worker, 0, sequence}, 1.0 / kWorkers,
+                                           sequence * 10 + static_cast<std::uint64_t>(worker)));
+                push(pushes.back());
+                ids.insert(pushes.back().id);
+            }
+            receive_staged(ids);
+            const FireOrder update = whole_update(version + 1, pushes);
+            order(MessageKind::kFire, update);
+            reference.update(pushes, update);
+        }
+        for (int worker = 0; worker < kWorkers; ++worker) {
+            EXPECT_EQ(receive_parameters(worker, 6), with_state(reference));
+        }
+        stop();
+        EXPECT_EQ(errors_, std::vector<std::string>{});
+        loops_.clear();
+    }
+}
+
 /// Discards and the bytes they speak of come in any order, from several workers, some of them not
 /// a number, while updates go on: what is applied is what was ordered.
 TEST_P(AnyServers, AnyOrderOfMessagesGivesTheOrderedUpdates) {

@@ -40,7 +40,7 @@ TEST(Shards, CoverTheParametersOnceAtCacheLines) {
             EXPECT_EQ(shard.begin, at);
             EXPECT_EQ(shard.begin % 16, 0);
             EXPECT_LE(std::abs(shard.parameters() - graph.parameters().total() / parts), 16);
-            EXPECT_EQ(shard.state, shard.part == 0 ? graph.state().total() : 0);
+            EXPECT_EQ(shard.state, shard.part == parts - 1 ? graph.state().total() : 0);
             at = shard.end;
         }
         EXPECT_EQ(at, graph.parameters().total());

@@ -335,12 +335,14 @@ TEST_F(WorkerJoins, TheVersionMayBeTheOneThatItHas) {
 TEST_F(WorkerJoins, WaitingForParametersOfWhichAPartWillNeverCome) {
     leases(1, 2);
     rig.servers->send(0, 0, values, {.version = 4});
-    const auto bytes = static_cast<std::size_t>(rig.servers->shards()[1].floats()) * sizeof(float);
+    const ShardRange& shard = rig.servers->shards()[1];
+    const auto bytes = static_cast<std::size_t>(shard.floats()) * sizeof(float);
     const std::vector<std::byte> data(bytes);
     const auto stuck = rig.network.messenger(1).start_transfer(
         {rig.network.map().rank_of_worker(0), Port::kWorker}, Port::kServer,
         static_cast<std::uint16_t>(MessageKind::kParameters),
-        encode(ParametersHeader{.version = 4, .server = 1}), data, ChunkOrder::kForward, nullptr);
+        encode(ParametersHeader{.version = 4, .server = 1, .begin = shard.begin, .end = shard.end}),
+        data, ChunkOrder::kForward, nullptr);
     stuck->release(bytes / 2);
     EXPECT_TRUE(rig.quiet());
     join(1, 9, 2);

@@ -135,9 +135,17 @@ struct InboxTest : testing::Test {
         const ShardRange& shard = layout.shards()[static_cast<std::size_t>(server)];
         return static_cast<std::uint64_t>(shard.floats()) * sizeof(float);
     }
-    static ParametersHeader header(std::int64_t version, std::int32_t server,
-                                   std::uint64_t evaluation = 0) {
-        return {.version = version, .server = server, .evaluation = {evaluation, 0, 1}};
+    [[nodiscard]] ParametersHeader header(std::int64_t version, std::int32_t server,
+                                          std::uint64_t evaluation = 0) const {
+        const auto count = static_cast<std::int32_t>(layout.shards().size());
+        const bool known = server >= 0 && server < count;
+        const ShardRange shard =
+            known ? layout.shards()[static_cast<std::size_t>(server)] : ShardRange();
+        return {.version = version,
+                .server = server,
+                .evaluation = {evaluation, 0, 1},
+                .begin = shard.begin,
+                .end = shard.end};
     }
     std::int64_t take_version() {
         auto taken = inbox.take();

@@ -298,12 +298,13 @@ TEST(WorkerServersStop, TakesInParametersThatAreUnderWay) {
     WorkerRig rig("smallcnn", 1, 1);
     rig.start();
     rig.order(0, MessageKind::kBegin, BeginOrder{});
-    const auto bytes = static_cast<std::size_t>(rig.servers->shards()[0].floats()) * sizeof(float);
+    const ShardRange& shard = rig.servers->shards()[0];
+    const auto bytes = static_cast<std::size_t>(shard.floats()) * sizeof(float);
     const std::vector<std::byte> data(bytes);
     const auto kind = static_cast<std::uint16_t>(MessageKind::kParameters);
     const Address worker{rig.network.map().rank_of_worker(0), Port::kWorker};
     const auto coming = rig.network.messenger(0).start_transfer(
-        worker, Port::kServer, kind, encode(ParametersHeader{.version = 1}), data,
+        worker, Port::kServer, kind, encode(ParametersHeader{.version = 1, .end = shard.end}), data,
         ChunkOrder::kForward, nullptr);
     coming->release(bytes / 2);
     rig.order(0, MessageKind::kStop, Empty{});

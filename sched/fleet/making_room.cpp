@@ -1,0 +1,273 @@
+#include "sched/fleet/making_room.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "sched/fleet/contention.hpp"
+
+namespace cohort {
+namespace {
+
+std::vector<PlacedJob> placed_jobs(std::span<const RoomJob> jobs) {
+    std::vector<PlacedJob> placed;
+    for (const RoomJob& job : jobs) {
+        placed.push_back(job.placed);
+    }
+    return placed;
+}
+
+/// Seconds of a job's iteration alone.
+double iteration_s(const RoomJob& job) {
+    double pace = 0;
+    for (const JobDemand::Worker& worker : job.placed.demand.workers) {
+        pace += worker.iterations_s;
+    }
+    return static_cast<double>(job.placed.demand.workers.size()) / pace;
+}
+
+/// One look at all jobs: doubles weights as long as it helps.
+class Review {
+public:
+    Review(RoomRule rule, const RoomLimits& limits, std::span<const NodeRoom> nodes,
+           std::span<const RoomJob> jobs, std::span<const double> present,
+           const std::map<int, double>& caps)
+        : rule_(rule),
+          limits_(limits),
+          jobs_(jobs),
+          model_(nodes, placed_jobs(jobs)),
+          weights_(jobs.size(), 1.0),
+          fair_(model_.solve(weights_)),
+          now_(fair_) {
+        const ContentionModel::Solution solution = model_.solve(present);
+        for (std::size_t job = 0; job < jobs.size(); ++job) {
+            const auto cap = caps.find(jobs[job].id);
+            most_.push_back(cap == caps.end() ? limits.most_weight : cap->second);
+            const double measured = jobs[job].measured;
+            corrections_.push_back(measured > 0 ? measured / solution.progress(job) : 1);
+        }
+    }
+
+    void run() {
+        std::vector<std::size_t> order(jobs_.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        // The less of a card a job needs, the less a gain of its progress costs the others.
+        std::ranges::stable_sort(order, {},
+                                 [this](std::size_t job) { return model_.waits_alone(job); });
+        for (const std::size_t job : order) {
+            if (!model_.neighbours(job).empty()) {
+                raise(job);
+            }
+        }
+        // What was near at each step adds up: judged once more from scratch, as a whole.
+        now_ = model_.solve(weights_);
+        if (!fits(now_) || value(now_) < value(fair_)) {
+            weights_.assign(jobs_.size(), 1.0);
+            now_ = fair_;
+        }
+    }
+
+    [[nodiscard]] int refused() const noexcept { return refused_; }
+    /// The grant of a job; weight 1: it has none.
+    [[nodiscard]] RoomGrant grant(std::size_t job) const {
+        RoomGrant grant{.asker = jobs_[job].id, .weight = weights_[job], .givers = {}};
+        if (grant.weight == 1) {
+            return grant;
+        }
+        std::vector<double> without = weights_;
+        without[job] = 1;
+        const ContentionModel::Solution before = model_.solve(without, &now_);
+        grant.gain = progress(now_, job) - progress(before, job);
+        for (const std::size_t other : model_.neighbours(job)) {
+            const double loss = progress(before, other) - progress(now_, other);
+            grant.loss += loss;
+            grant.givers.emplace(jobs_[other].id, loss);
+        }
+        return grant;
+    }
+
+private:
+    void raise(std::size_t job) {
+        while (weights_[job] < most_[job]) {
+            weights_[job] *= 2;
+            ContentionModel::Solution next = model_.solve(weights_, &now_);
+            if (!fits(next) || value(next) < value(now_) + least_gain(job)) {
+                weights_[job] /= 2;
+                ++refused_;
+                return;
+            }
+            now_ = std::move(next);
+        }
+    }
+
+    /// Relative to alone, corrected by what was measured.
+    [[nodiscard]] double progress(const ContentionModel::Solution& solution,
+                                  std::size_t job) const {
+        return solution.progress(job) * corrections_[job];
+    }
+    /// Sum of relative progress; `star`: seconds of all iterations, below 0.
+    [[nodiscard]] double value(const ContentionModel::Solution& solution) const {
+        double sum = 0;
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            const double pace = progress(solution, job);
+            sum += rule_ == RoomRule::kStar ? -iteration_s(jobs_[job]) / pace : pace;
+        }
+        return sum;
+    }
+    [[nodiscard]] double least_gain(std::size_t job) const {
+        return limits_.least_gain * (rule_ == RoomRule::kStar ? iteration_s(jobs_[job]) : 1);
+    }
+    [[nodiscard]] bool fits(const ContentionModel::Solution& solution) const {
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            const double least = least_pace_of(progress(fair_, job), limits_);
+            if (!jobs_[job].agrees && progress(solution, job) < least * (1 - 1e-6)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    RoomRule rule_;
+    const RoomLimits& limits_;
+    std::span<const RoomJob> jobs_;
+    ContentionModel model_;
+    std::vector<double> weights_;
+    ContentionModel::Solution fair_;  ///< all weights 1
+    ContentionModel::Solution now_;
+    std::vector<double> most_;         ///< largest weight by job
+    std::vector<double> corrections_;  ///< measured by predicted pace
+    int refused_ = 0;
+};
+
+}  // namespace
+
+void RoomLedger::review(double now_s, std::span<const NodeRoom> nodes,
+                        std::span<const RoomJob> jobs) {
+    if (rule_ == RoomRule::kOff) {
+        return;
+    }
+    std::vector<double> present;
+    for (const RoomJob& job : jobs) {
+        present.push_back(weight(job.id));
+    }
+    protect_givers(jobs);
+    if (slower_than_without(jobs)) {
+        none_until_s_ = now_s + limits_.lasts_s;
+    }
+    std::map<int, RoomGrant> grants;
+    if (now_s >= none_until_s_) {
+        Review review(rule_, limits_, nodes, jobs, present, caps_);
+        review.run();
+        counts_.refused += review.refused();
+        for (std::size_t job = 0; job < jobs.size(); ++job) {
+            RoomGrant grant = review.grant(job);
+            if (grant.weight > 1) {
+                grant.until_s = now_s + limits_.lasts_s;
+                grants.emplace(grant.asker, std::move(grant));
+            }
+        }
+    }
+    replace(std::move(grants));
+}
+
+void RoomLedger::protect_givers(std::span<const RoomJob> jobs) {
+    constexpr double kReturned = 0.25;
+    for (const RoomJob& job : jobs) {
+        if (job.agrees || job.measured == 0 || job.measured >= least_pace(job.id)) {
+            continue;
+        }
+        for (const auto& [asker, grant] : grants_) {
+            if (grant.givers.contains(job.id)) {
+                caps_[asker] = std::max(1.0, kReturned * grant.weight);
+            }
+        }
+    }
+}
+
+/// What sharing left the job without grants, if that is less than the limit.
+double RoomLedger::least_pace(int job) const {
+    constexpr double kNoise = 0.02;
+    const auto found = baseline_.paces.find(job);
+    return found == baseline_.paces.end() ? limits_.least_pace
+                                          : least_pace_of(found->second * (1 - kNoise), limits_);
+}
+
+bool RoomLedger::slower_than_without(std::span<const RoomJob> jobs) {
+    constexpr double kNoise = 0.005;
+    Baseline now;
+    for (const RoomJob& job : jobs) {
+        if (job.measured == 0) {
+            return false;
+        }
+        now.paces.emplace(job.id, job.measured);
+        now.sum += job.measured;
+    }
+    if (grants_.empty()) {
+        baseline_ = std::move(now);
+        return false;
+    }
+    const auto same = [](const auto& one, const auto& other) { return one.first == other.first; };
+    return std::ranges::equal(baseline_.paces, now.paces, same) &&
+           now.sum < baseline_.sum * (1 - kNoise);
+}
+
+void RoomLedger::replace(std::map<int, RoomGrant> grants) {
+    for (const auto& [asker, grant] : grants_) {
+        counts_.returned += grants.contains(asker) ? 0 : 1;
+    }
+    for (const auto& [asker, grant] : grants) {
+        counts_.granted += grants_.contains(asker) ? 0 : 1;
+    }
+    grants_ = std::move(grants);
+}
+
+void RoomLedger::release(int job) {
+    counts_.returned += static_cast<int>(grants_.erase(job));
+    caps_.erase(job);
+}
+
+void RoomLedger::expire(double now_s) {
+    counts_.expired += static_cast<int>(
+        std::erase_if(grants_, [now_s](const auto& each) { return each.second.until_s <= now_s; }));
+}
+
+double RoomLedger::weight(int job) const {
+    const auto found = grants_.find(job);
+    return found == grants_.end() ? 1 : found->second.weight;
+}
+
+std::size_t best_plan_that_fits(std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs,
+                                std::size_t asker, std::span<const PlanWish> wishes,
+                                std::span<const double> weights, const RoomLimits& limits) {
+    check_invariant(!wishes.empty(), "the present plan is among the wishes");
+    std::vector<PlacedJob> placed = placed_jobs(jobs);
+    ContentionModel::Solution present;
+    std::size_t best = 0;
+    double most = 0;
+    for (std::size_t wish = 0; wish < wishes.size(); ++wish) {
+        placed[asker].demand = wishes[wish].demand;
+        const ContentionModel::Solution solution = ContentionModel(nodes, placed).solve(weights);
+        if (wish == 0) {
+            present = solution;
+        }
+        const double gain = wishes[wish].value * solution.progress(asker) -
+                            wishes.front().value * present.progress(asker);
+        double loss = 0;
+        bool fits = true;
+        for (std::size_t job = 0; job < jobs.size(); ++job) {
+            if (job != asker) {
+                const double least = least_pace_of(present.progress(job), limits);
+                loss += present.progress(job) - solution.progress(job);
+                fits = fits && (jobs[job].agrees || solution.progress(job) >= least * (1 - 1e-6));
+            }
+        }
+        if (fits && gain - loss > most) {
+            most = gain - loss;
+            best = wish;
+        }
+    }
+    return best;
+}
+
+}  // namespace cohort

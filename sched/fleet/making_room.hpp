@@ -1,0 +1,137 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cohort/core/words.hpp"
+#include "sched/fleet/placement.hpp"
+
+namespace cohort {
+
+/// When room is made for a job at the expense of others.
+enum class RoomRule : std::uint8_t {
+    kOff,       ///< never: all weights are 1
+    kProgress,  ///< when the sum of relative progress grows
+    kStar  ///< as STAR: when the asker's iteration shortens by more seconds than the iterations
+           ///< of the others lengthen
+};
+
+template <>
+inline constexpr auto kWords<RoomRule> = std::to_array<std::string_view>({"off", "progress",
+                                                                          "star"});
+
+/// A running job, as the review of weights sees it.
+struct RoomJob {
+    int id = 0;
+    PlacedJob placed;  ///< at its pace alone
+    /// The job agrees to go below RoomLimits::least_pace.
+    bool agrees = false;
+    /// Pace with the weights in force, relative to its pace alone, as measured; 0: not known.
+    double measured = 0;
+};
+
+struct RoomLimits {
+    double least_pace = 0.7;  ///< of its pace alone that a job keeps, if sharing leaves it as much
+    /// Share of its pace that a job gives at most which is below that already. Above 0 more can be
+    /// granted on crowded links, docs/making-room.md.
+    double most_loss = 0;
+    double most_weight = 64;    ///< of a grant, a power of 2
+    double least_gain = 0.002;  ///< of the sum of relative progress, for a doubling of a weight
+    double lasts_s = 300;       ///< a grant ends then, unless a review gives it again
+};
+
+/// A weight above 1 in weighted max-min sharing. What the asker gets beyond an equal share is taken
+/// from the jobs whose transfers meet its own, in proportion to what they take, which is in
+/// proportion to 1 / sensitivity: the relative progress lost per share r of a card is 1 / u for a
+/// job that needs the share u of it.
+struct RoomGrant {
+    int asker = 0;
+    double weight = 1;
+    double gain = 0;  ///< of the asker's relative progress, predicted
+    double loss = 0;  ///< of the givers' relative progress, sum; below 0: they gain as well
+    /// Loss of relative progress by job that shares a link with the asker.
+    std::map<int, double> givers;
+    double until_s = 0;
+};
+
+/// The pace below which a job must not be pushed. @param fair  its pace without grants
+[[nodiscard]] inline double least_pace_of(double fair, const RoomLimits& limits) {
+    return std::min(limits.least_pace, fair * (1 - limits.most_loss));
+}
+
+/// Grants in force, and how many there were. Pure: times are given.
+class RoomLedger {
+public:
+    struct Counts {
+        int granted = 0;   ///< grants that a review made anew
+        int refused = 0;   ///< doublings of a weight that would have cost more than they brought
+        int expired = 0;   ///< ended by time
+        int returned = 0;  ///< ended with their asker, its plan, or by a review
+    };
+
+    explicit RoomLedger(RoomRule rule, const RoomLimits& limits = {})
+        : rule_(rule), limits_(limits) {}
+
+    /// Looks at all jobs: after an arrival, an end, a change of a plan, or now and then. Replaces
+    /// all grants. The sum of progress is predicted never to be lower than without grants, and no
+    /// job that does not agree falls below the least pace by them.
+    /// Predictions are multiplied by what was measured with the present weights, relative to what
+    /// is predicted for them.
+    /// What was measured has the last word: a job that is below the least pace and gives way to
+    /// grants gets them back, three quarters at each review; when the same jobs went faster without
+    /// grants, there are none until these would have expired.
+    void review(double now_s, std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs);
+    /// The job has ended, died, or changed its plan: its grants are over.
+    void release(int job);
+    /// Ends grants that have lasted too long.
+    void expire(double now_s);
+
+    /// Weight of the job's transfers and work of servers.
+    [[nodiscard]] double weight(int job) const;
+    [[nodiscard]] const std::map<int, RoomGrant>& grants() const noexcept { return grants_; }
+    [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
+
+private:
+    /// The same jobs without grants.
+    struct Baseline {
+        std::map<int, double> paces;  ///< measured, by job
+        double sum = 0;
+    };
+    void protect_givers(std::span<const RoomJob> jobs);
+    [[nodiscard]] double least_pace(int job) const;
+    [[nodiscard]] bool slower_than_without(std::span<const RoomJob> jobs);
+    void replace(std::map<int, RoomGrant> grants);
+
+    RoomRule rule_;
+    RoomLimits limits_;
+    std::map<int, RoomGrant> grants_;  ///< by asker
+    std::map<int, double> caps_;       ///< largest weight, of askers that took too much
+    Baseline baseline_;
+    double none_until_s_ = 0;
+    Counts counts_;
+};
+
+/// A plan that a job could run.
+struct PlanWish {
+    JobDemand demand;  ///< at its pace alone
+    double value = 1;  ///< progress per second alone, relative to the present plan
+};
+
+/// The plan with the largest sum over jobs of relative progress, among those by which no other job
+/// that does not agree falls below the least pace or, if it is there already, loses anything, and
+/// the others together lose no more than the asker gains: so the present plan, `wishes` [0], is the
+/// answer when nothing else fits.
+/// @param asker  index in `jobs`  @param weights  by job, as granted
+/// @return index in `wishes`
+[[nodiscard]] std::size_t best_plan_that_fits(std::span<const NodeRoom> nodes,
+                                              std::span<const RoomJob> jobs, std::size_t asker,
+                                              std::span<const PlanWish> wishes,
+                                              std::span<const double> weights,
+                                              const RoomLimits& limits = {});
+
+}  // namespace cohort

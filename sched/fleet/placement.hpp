@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cohort/core/words.hpp"
+#include "sched/fleet/demand.hpp"
+
+namespace cohort {
+
+/// How the nodes of parameter servers are chosen.
+enum class PlacementRule : std::uint8_t {
+    kWaits,        ///< least sum of the shares of their iterations that jobs wait for transfers
+    kUtilisation,  ///< least of the largest utilisation over nodes and resources
+    kEven,         ///< each server on the node with the fewest servers
+    kPacked,       ///< all servers of a job on the node with the fewest servers
+    kRandom,       ///< uniformly drawn nodes
+    kBeside,       ///< in turn on the nodes of the job's workers, those with most workers first
+    kStar          ///< as STAR's published code: server i on node i, whatever the load
+};
+
+template <>
+inline constexpr auto kWords<PlacementRule> = std::to_array<std::string_view>(
+    {"waits", "utilisation", "even", "packed", "random", "beside", "star"});
+
+/// A job and the nodes of its servers.
+struct PlacedJob {
+    JobDemand demand;
+    std::vector<int> servers = {};  ///< node by server; empty: to be placed
+};
+
+/// How good a placement is.
+struct PlacementScore {
+    double utilisation = 0;  ///< the largest over nodes and resources
+    /// Sum over jobs: predicted share of an iteration that passes while gradients and parameters
+    /// are on their way and servers work.
+    double waits = 0;
+    double crossing = 0;  ///< sum over nodes of the shares of cards that are taken
+};
+
+/// Places the servers of all jobs that have none; those of the others stay.
+///
+/// kWaits and kUtilisation: the largest servers first, each where the score is best; then moves of
+/// a server and swaps of two until none helps; the same from the placements of kEven and kBeside;
+/// the best of the three. So neither is ever worse than these two by its own measure. Ties: less
+/// crossing traffic, then the lower node.
+///
+/// The wait of job j is the sum over its phases (push, pull, work of servers) of the time at its
+/// slowest node, in shares of its iteration: u (1 + v) on a card of which the phase takes the share
+/// u and other jobs the share v, since an activity that meets v others on the average goes on at
+/// 1 / (1 + v) of the speed, and u max(1, U) on processors, which are not shared until U, what all
+/// want, exceeds what there is.
+/// Cost: O(servers * nodes * (jobs + jobs' nodes)) per round; at most kMostTrials trials.
+/// Errors: std::logic_error for a node that does not exist, or capacities that are not above 0.
+/// @param seed  of kRandom
+void place_servers(std::span<const NodeRoom> nodes, std::span<PlacedJob> jobs, PlacementRule rule,
+                   std::uint64_t seed = 0);
+
+/// @param jobs  all with servers
+[[nodiscard]] PlacementScore score_placement(std::span<const NodeRoom> nodes,
+                                             std::span<const PlacedJob> jobs);
+
+/// What all jobs together take of each node, with what is used beside them. @param jobs  all with
+/// servers
+[[nodiscard]] std::vector<NodeUse> use_of_nodes(std::span<const NodeRoom> nodes,
+                                                std::span<const PlacedJob> jobs);
+
+}  // namespace cohort

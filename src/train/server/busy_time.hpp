@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "cohort/core/clock.hpp"
+
+namespace cohort {
+
+/// How long something was going on, whatever went on at the same time. Thread safe.
+class BusyTime {
+public:
+    void begin() { state_->begin(); }
+    void end() { state_->end(); }
+    [[nodiscard]] double seconds() const { return state_->seconds(); }
+    /// Something goes on until the last owner of the result lets it go.
+    /// @param what  is kept as long; may be null
+    [[nodiscard]] std::shared_ptr<const void> until_released(std::shared_ptr<const void> what) {
+        begin();
+        const void* const at = what.get();
+        return {at, [state = state_, what = std::move(what)](const void* /*value*/) mutable {
+                    what.reset();
+                    state->end();
+                }};
+    }
+
+private:
+    struct State {
+        void begin() {
+            const std::lock_guard lock(mutex);
+            if (going_on++ == 0) {
+                since = clock.now();
+            }
+        }
+        void end() {
+            const std::lock_guard lock(mutex);
+            if (--going_on == 0) {
+                before += clock.now() - since;
+            }
+        }
+        [[nodiscard]] double seconds() const {
+            const std::lock_guard lock(mutex);
+            const Clock::Seconds now = going_on > 0 ? clock.now() - since : Clock::Seconds(0);
+            return (before + now).count();
+        }
+
+        mutable std::mutex mutex;
+        SteadyClock clock;
+        int going_on = 0;
+        Clock::Seconds since{0};
+        Clock::Seconds before{0};
+    };
+
+    std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace cohort
