@@ -252,10 +252,6 @@ void VirtualCluster::cancel_all(int client) {
     }
 }
 
-const Shares& VirtualCluster::node_shares(int node) const {
-    return impl_->node(node).own;
-}
-
 Shares VirtualCluster::shares(PlaceId place) const {
     const auto& where = impl_->place(place);
     Shares all = where.total;
@@ -263,11 +259,12 @@ Shares VirtualCluster::shares(PlaceId place) const {
     return all;
 }
 
-const VirtualCluster::NodeUse& VirtualCluster::use(int node) {
-    auto& where = impl_->node(node);
-    where.use = {impl_->fluid.served(where.rx), impl_->fluid.served(where.tx),
-                 impl_->fluid.served(where.cores)};
-    return where.use;
+VirtualCluster::NodeState VirtualCluster::node(int node) const {
+    const auto& where = impl_->node(node);
+    return {.shares = where.own,
+            .rx_bytes = impl_->fluid.served(where.rx),
+            .tx_bytes = impl_->fluid.served(where.tx),
+            .cpu_core_s = impl_->fluid.served(where.cores)};
 }
 
 std::size_t VirtualCluster::forget_unused() {

@@ -34,8 +34,9 @@ public:
         double device_s = 0;
         double backward_share = 0;
     };
-    /// Bytes and core seconds so far.
-    struct NodeUse {
+    /// What the trace says of a node now, for all who are there; bytes and core seconds so far.
+    struct NodeState {
+        Shares shares;
         double rx_bytes = 0;
         double tx_bytes = 0;
         double cpu_core_s = 0;
@@ -105,9 +106,7 @@ public:
 
     /// What the trace says now, its node's share included.
     [[nodiscard]] Shares shares(PlaceId place) const;
-    /// The same of a node, for all who are there.
-    [[nodiscard]] const Shares& node_shares(int node) const;
-    [[nodiscard]] const NodeUse& use(int node);
+    [[nodiscard]] NodeState node(int node) const;
 
 private:
     struct Impl;

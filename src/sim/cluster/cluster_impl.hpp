@@ -64,7 +64,6 @@ struct VirtualCluster::Impl {
         Shares own;
         std::vector<PlaceId> places;
         std::vector<WorkId> serving;
-        NodeUse use;
     };
     struct Place {
         int node = 0;

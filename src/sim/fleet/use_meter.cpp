@@ -24,7 +24,7 @@ void UseMeter::hold(const std::vector<int>& nodes, int change) {
 UseMeter::Note UseMeter::now() {
     Note note{.time_s = cluster_.queue().now()};
     for (int node = 0; node < cluster_.nodes(); ++node) {
-        const VirtualCluster::NodeUse& use = cluster_.use(node);
+        const VirtualCluster::NodeState use = cluster_.node(node);
         const Held& held = held_[static_cast<std::size_t>(node)];
         note.device_s.push_back(held.device_s + held.devices * (note.time_s - held.since_s));
         note.core_s.push_back(use.cpu_core_s);

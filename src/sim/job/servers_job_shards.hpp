@@ -66,7 +66,7 @@ public:
 private:
     /// A server's time with bytes over its network card, as it is now. Servers of a node share it.
     [[nodiscard]] double card_s(std::size_t server, const ServerTransfers::CardBytes& bytes) const {
-        const Shares& node = job_.cluster.node_shares(job_.spec.server_nodes[server]);
+        const Shares node = job_.cluster.node(job_.spec.server_nodes[server]).shares;
         const double sharing = static_cast<double>(
             std::ranges::count(job_.spec.server_nodes, job_.spec.server_nodes[server]));
         return sharing * (bytes.rx / node.rx + bytes.tx / node.tx) /
@@ -94,7 +94,7 @@ private:
             const int node = job_.spec.server_nodes[server];
             const double update_s = passes * job_.spec.workload.parameter_bytes /
                                     (profile.memory_bytes_per_s * profile.server_threads *
-                                     job_.cluster.node_shares(node).cpu);
+                                     job_.cluster.node(node).shares.cpu);
             speeds.push_back(
                 {.node = node,
                  .whole_s = card_s(server, {.rx = pushes_bytes, .tx = pushes_bytes}) + update_s});

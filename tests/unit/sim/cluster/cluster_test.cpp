@@ -88,7 +88,7 @@ TEST_F(ClusterTest, AnIterationIsDelayInputForwardBackward) {
                       backward, done);
     run();
     expect_times({0.5 + 1.5 + 2, 0.5 + 1.5 + 6});
-    EXPECT_NEAR(cluster_->use(0).cpu_core_s, 3, 1e-12);
+    EXPECT_NEAR(cluster_->node(0).cpu_core_s, 3, 1e-12);
 }
 
 TEST_F(ClusterTest, SharesOfWorkerAndNodeMultiplyAndDelaysAdd) {
@@ -131,7 +131,7 @@ TEST_F(ClusterTest, WorkersOfANodeShareItsCores) {
     run();
     // After 2 s 3 of 6 core seconds are left, then 2 cores each.
     expect_times({3.5, 3.5, 2});
-    EXPECT_NEAR(cluster_->use(0).cpu_core_s, 14, 1e-12);
+    EXPECT_NEAR(cluster_->node(0).cpu_core_s, 14, 1e-12);
 }
 
 TEST_F(ClusterTest, AServersWorkHasItsNodesShareOfTheProcessors) {
@@ -152,10 +152,10 @@ TEST_F(ClusterTest, ATransferTakesTheLatencyAndBothCards) {
     cluster_->send(0, 1, 0, note());
     run();
     expect_times({5, 5, 3, 0.5, 1});
-    EXPECT_NEAR(cluster_->use(2).rx_bytes, 400, 1e-9);
-    EXPECT_NEAR(cluster_->use(2).tx_bytes, 200, 1e-9);
-    EXPECT_NEAR(cluster_->use(1).rx_bytes, 200, 1e-9);
-    EXPECT_NEAR(cluster_->use(1).tx_bytes, 200, 1e-9);
+    EXPECT_NEAR(cluster_->node(2).rx_bytes, 400, 1e-9);
+    EXPECT_NEAR(cluster_->node(2).tx_bytes, 200, 1e-9);
+    EXPECT_NEAR(cluster_->node(1).rx_bytes, 200, 1e-9);
+    EXPECT_NEAR(cluster_->node(1).tx_bytes, 200, 1e-9);
 }
 
 TEST_F(ClusterTest, TwoEqualJobsOnACardHaveHalfEach) {
@@ -183,16 +183,16 @@ TEST_F(ClusterTest, PushesToServersKeepPaceAndSpareTheNetworkOnTheirOwnNode) {
     cluster_->scatter(0, {0, 1, 2, 3}, 400, note());
     run();
     expect_times({1 + 3});
-    EXPECT_NEAR(cluster_->use(0).tx_bytes, 300, 1e-9);
-    EXPECT_NEAR(cluster_->use(3).rx_bytes, 100, 1e-9);
-    EXPECT_NEAR(cluster_->use(0).rx_bytes, 0, 1e-9);
+    EXPECT_NEAR(cluster_->node(0).tx_bytes, 300, 1e-9);
+    EXPECT_NEAR(cluster_->node(3).rx_bytes, 100, 1e-9);
+    EXPECT_NEAR(cluster_->node(0).rx_bytes, 0, 1e-9);
     // All servers of one node: its card is what counts.
     cluster_->gather({1, 1, 1, 1}, 0, 400, note());
     cluster_->gather({2, 2}, 2, 400, note());
     run();
     EXPECT_NEAR(times_[1], 4 + 1 + 4, 1e-9);
     EXPECT_NEAR(times_[2], 4 + 1, 1e-9);
-    EXPECT_NEAR(cluster_->use(0).rx_bytes, 400, 1e-9);
+    EXPECT_NEAR(cluster_->node(0).rx_bytes, 400, 1e-9);
 }
 
 TEST_F(ClusterTest, ManyPushesAreHeldByTheServersCard) {
@@ -212,8 +212,8 @@ TEST_F(ClusterTest, ARingHasThePaceOfItsSlowestLink) {
     cluster_->all_reduce({0, 1, 2, 3}, 400, note());
     run();
     expect_times({6 + 600 / 25.0});
-    EXPECT_NEAR(cluster_->use(0).rx_bytes, 600, 1e-9);
-    EXPECT_NEAR(cluster_->use(2).tx_bytes, 600, 1e-9);
+    EXPECT_NEAR(cluster_->node(0).rx_bytes, 600, 1e-9);
+    EXPECT_NEAR(cluster_->node(2).tx_bytes, 600, 1e-9);
 }
 
 TEST_F(ClusterTest, ARingWithinANodeHasTheLocalRateAndAloneItHasNothingToDo) {
@@ -248,8 +248,8 @@ TEST_F(ClusterTest, CancelledWorkNeverEndsAndTellsItsShare) {
     EXPECT_EQ(cluster_->cancel(0), 0);
     run();
     expect_times({-1, -1, 2.5, -1, -1});
-    EXPECT_NEAR(cluster_->use(1).rx_bytes, 200, 1e-9);
-    EXPECT_NEAR(cluster_->use(1).cpu_core_s, 6, 1e-9);
+    EXPECT_NEAR(cluster_->node(1).rx_bytes, 200, 1e-9);
+    EXPECT_NEAR(cluster_->node(1).cpu_core_s, 6, 1e-9);
 }
 
 TEST_F(ClusterTest, JobsArriveInTheirTime) {

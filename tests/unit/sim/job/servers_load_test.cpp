@@ -103,8 +103,8 @@ TEST(Arrivals, LeaveNothingBehind) {
     }
     EXPECT_LE(cluster.add_place(0), 2) << "places are used again";
     for (int node = 0; node < 64; ++node) {
-        sent += cluster.use(node).tx_bytes;
-        EXPECT_GT(cluster.use(node).tx_bytes, 0) << "what went over a card stays counted";
+        sent += cluster.node(node).tx_bytes;
+        EXPECT_GT(cluster.node(node).tx_bytes, 0) << "what went over a card stays counted";
     }
     // Two updates of two workers each: four pushes and four pulls, less what stays on a node.
     EXPECT_NEAR(sent, 2000 * 8 * kBytes, 0.05 * 2000 * 8 * kBytes);
