@@ -12,6 +12,7 @@ void Network::open(const WorldOptions& options, const LaunchEnv& env, Ports& por
             comms.open_world();
         } else {
             const PoolPart& part = *options.part;
+            ends = part.ends;
             comms.world = create_group(part.pool->impl().comms.world, part.ranks, part.number);
         }
         mpi_started.store(true);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "comm/base/communicators.hpp"
 #include "comm/base/doorbell.hpp"
@@ -51,9 +53,10 @@ struct Network {
 
     const bool uses_mpi;  ///< false: a world of one rank, without communicators
     std::atomic<bool> mpi_started{false};
-    bool own_mpi = true;  ///< started here, not by a pool
-    Traffic traffic;      ///< thread safe
-    Doorbells bells;      ///< ring() is thread safe
+    bool own_mpi = true;                           ///< started here, not by a pool
+    std::function<void(const std::string&)> ends;  ///< of a pool's part, see PoolPart
+    Traffic traffic;                               ///< thread safe
+    Doorbells bells;                               ///< ring() is thread safe
     Communicators comms;
     StartupRoster roster;
     Members members;                          ///< thread safe

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <thread>
 
+#include "comm/base/dead_tcp_mask.hpp"
 #include "core/log.hpp"
 
 namespace cohort {
@@ -27,6 +30,7 @@ RankPool::RankPool() : impl_(std::make_unique<Impl>()) {
     start_mpi();
     impl_->comms.open_world();
     impl_->roster = meet({}, impl_->env, impl_->comms);
+    impl_->processes.emplace(impl_->roster.map, impl_->roster.same_pids);
     impl_->open = true;
 }
 
@@ -44,6 +48,7 @@ const RankMap& RankPool::map() const noexcept {
 }
 
 void RankPool::send(int to, const std::vector<std::byte>& body) {
+    const DeadTcpMask mask;
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Isend(body.data(), mpi_count(body.size()), MPI_BYTE, to, kPoolTag,
                         impl_->comms.transfer, &request));
@@ -53,6 +58,7 @@ void RankPool::send(int to, const std::vector<std::byte>& body) {
 }
 
 std::optional<RankPool::Message> RankPool::receive(Clock::Seconds limit) {
+    const DeadTcpMask mask;
     const auto end = std::chrono::steady_clock::now() + limit;
     while (true) {
         int found = 0;
@@ -75,14 +81,26 @@ std::optional<RankPool::Message> RankPool::receive(Clock::Seconds limit) {
     }
 }
 
-void RankPool::abort(ExitCode code, const std::string& reason) {
+bool RankPool::died(int rank) const {
+    return impl_->processes->knows(rank) && impl_->processes->ended(rank);
+}
+
+void RankPool::abort(ExitCode code, const std::string& reason) const {
     log_error("rank {}: all ranks end with code {}: {}", rank(), static_cast<int>(code), reason);
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
     ::_exit(static_cast<int>(code));
 }
 
-void RankPool::finalize() {
+void RankPool::finalize(bool lost) {
     impl_->open = false;
+    if (lost) {
+        constexpr auto kLeave = [](int status, void*) {
+            std::fflush(nullptr);
+            ::_exit(status);
+        };
+        static_cast<void>(::on_exit(kLeave, nullptr));
+        return;
+    }
     impl_->comms.close();
     check_mpi(MPI_Finalize());
 }

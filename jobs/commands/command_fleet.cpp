@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -135,8 +137,10 @@ public:
                "is written")
             ->type_name("DIR");
         app.add_flag("--overwrite", overwrite_, "Replace the result that --out holds");
-        app.add_flag("--resume", resume_,
-                     "On real ranks: go on with the jobs in --out that have not ended");
+        app.add_flag(
+            "--resume", resume_,
+            "Go on with the jobs in --out that have not ended; virtual ones begin anew, to the "
+            "same result");
         app.add_option(
                "--set", set_,
                "A key of [cluster], [fleet], [defaults], [arrivals] or [real] in place of the "
@@ -164,11 +168,18 @@ public:
 
 private:
     ExitCode run_virtual(const CommandContext& context, FleetPlan plan) const {
-        need(!resume_, "--resume", "a virtual fleet runs in one go", "mpirun for real ranks");
+        need(!resume_ || !overwrite_, "--resume, --overwrite", "they exclude each other",
+             "one of them");
+        need(!resume_ || !out_.empty(), "--out", "nothing to resume", "the fleet's folder");
+        if (const std::optional<FleetResult> done = resume_ ? found_whole(plan) : std::nullopt) {
+            print_jobs(done->jobs);
+            print_summary(*done);
+            return fleet_exit_code(*done);
+        }
         plan.threads = threads_ > 0 ? threads_ : context.env.cores;
         plan.alone = alone_ == "on";
         if (!out_.empty()) {
-            check_fleet_folder(out_, overwrite_);
+            check_fleet_folder(out_, overwrite_ || resume_);
         }
         const StopSignal stop("ending all jobs; what is known of them is written");
         log_header(context, header(plan));
@@ -179,6 +190,32 @@ private:
         print_jobs(result.jobs);
         print_summary(result);
         return finish(result);
+    }
+
+    /// The result of this fleet when it was not stopped. A virtual fleet leaves no checkpoints: one
+    /// that was stopped begins anew and ends as if it had not been.
+    [[nodiscard]] std::optional<FleetResult> found_whole(const FleetPlan& plan) const {
+        const std::filesystem::path file = std::filesystem::path(out_) / kFleetFile;
+        if (!std::filesystem::exists(file)) {
+            log_info("no {}: starting at the beginning", file.string());
+            return std::nullopt;
+        }
+        FleetResult found = read_fleet_result(file.string());
+        if (found.real || found.settings != plan.settings ||
+            !std::ranges::equal(found.jobs, plan.jobs, {}, &FleetJobResult::name,
+                                &FleetJob::name)) {
+            fail<UsageError>({.where = file.string(),
+                              .what = "the result of another fleet",
+                              .expected = "a virtual fleet with the same file and settings",
+                              .hint = "another --out, or --overwrite in place of --resume"});
+        }
+        if (found.stopped) {
+            log_info("{} was stopped: starting at the beginning, to the same result",
+                     file.string());
+            return std::nullopt;
+        }
+        log_info("{} is whole: nothing to resume", file.string());
+        return found;
     }
 
     /// On every rank.
@@ -199,10 +236,7 @@ private:
                               .cores = context.env.cores,
                               .stop_requested = [&stop] { return stop.requested(); }};
         try {
-            const ExitCode code =
-                pool.rank() == 0 ? control(context, pool, fleet) : serve_fleet(pool, fleet);
-            pool.finalize();
-            return code;
+            return pool.rank() == 0 ? control(context, pool, fleet) : serve_fleet(pool, fleet);
         } catch (const PeerError& error) {
             pool.abort(error.exit_code(), error.what());
         } catch (const Error&) {  // before the start, on all ranks

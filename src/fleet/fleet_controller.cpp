@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "cohort/core/output.hpp"
 #include "core/bytes.hpp"
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
@@ -54,13 +55,16 @@ void check_sizes(const RealFleet& fleet, int ranks) {
     }
 }
 
-/// Of the other ranks, which are free.
-void end_ranks(RankPool& pool, ExitCode code, bool started) {
-    for (int rank = 1; rank < pool.size(); ++rank) {
-        pool.send(rank, encode(FleetOrder{.ends = true,
-                                          .exit_code = static_cast<std::int32_t>(code),
-                                          .started = started}));
-    }
+void end_rank(RankPool& pool, int rank, FleetOrder order, ExitCode code) {
+    order.ends = true;
+    order.exit_code = static_cast<std::int32_t>(code);
+    pool.send(rank, encode(order));
+}
+
+std::string as_text(const FleetResult& result) {
+    const FleetSummary all = summarise(result);
+    return fmt::format("{} of {} job(s) done, {} failed", all.ended, result.jobs.size(),
+                       all.failed);
 }
 
 /// Half as many points, each of two neighbours.
@@ -88,6 +92,7 @@ FleetController::FleetController(RankPool& pool, const RealFleet& fleet)
     : pool_(pool), fleet_(fleet), free_(ranks_by_node(pool.map())), queue_(counts(free_)) {
     check_sizes(fleet, pool.size() - 1);
     check_fleet_folder(fleet.out, fleet.overwrite || fleet.resume);
+    check_output_folder(fleet.out, {"run.lock", "exit_code"}, {});
     result_.real = true;
     result_.label = fleet.plan.label;
     result_.file = fleet.plan.file;
@@ -112,6 +117,8 @@ FleetController::FleetController(RankPool& pool, const RealFleet& fleet)
             coming_.push_back(job - 1);
         }
     }
+    lock_.emplace(fleet.out);
+    std::filesystem::remove(std::filesystem::path(fleet.out) / "exit_code");
 }
 
 /// Jobs that have ended stay as they are; the clock goes on where the record ends.
@@ -165,8 +172,9 @@ FleetResult FleetController::run() {
             limit = std::clamp(Clock::Seconds(next_s), Clock::Seconds(0), kLook);
         }
         if (const auto message = pool_.receive(limit)) {
-            handle(decode<FleetReport>(message->body));
+            handle(message->from, decode<FleetReport>(message->body));
         }
+        find_dead();
     }
     result_.makespan_s = now_s();
     result_.wall_s = (clock_.now() - begun_).count();
@@ -181,8 +189,13 @@ void FleetController::look() {
     }
     while (!coming_.empty() && fleet_.plan.jobs[coming_.back()].arrival_s <= now_s()) {
         const std::size_t job = coming_.back();
-        queue_.submit(static_cast<int>(job), ranks_of(fleet_.plan.jobs[job], fleet_.jobs[job]));
+        const int wanted = ranks_of(fleet_.plan.jobs[job], fleet_.jobs[job]);
         coming_.pop_back();
+        if (wanted <= queue_.devices()) {
+            queue_.submit(static_cast<int>(job), wanted);
+        } else {
+            give_up(job);
+        }
     }
     // How far running jobs are is not known here: as if they ended in the order of their arrival.
     while (const auto next = queue_.next([](int job) { return static_cast<double>(job); })) {
@@ -218,16 +231,84 @@ void FleetController::start(const FleetQueue::Start& order) {
     write();
 }
 
-void FleetController::handle(const FleetReport& report) {
+void FleetController::handle(int from, const FleetReport& report) {
     const auto found = running_.find(report.job);
-    check_invariant(found != running_.end(), "only ranks of running jobs report");
+    if (found == running_.end()) {
+        check_invariant(report.gone, "only ranks of running jobs are free again");
+        return;
+    }
     Running& running = found->second;
     if (report.speaks) {
         running.report = report;
     }
-    if (++running.free == running.ranks.size()) {
-        end(report.job, running);
+    if (report.gone) {
+        running.report.error = running.report.error.empty() ? report.error : running.report.error;
+        for (const int rank : running.ranks) {
+            running.gone.insert(rank);
+        }
+    }
+    running.free.insert(from);
+    running.gone.insert(report.lost.begin(), report.lost.end());
+    end_if_over(report.job);
+}
+
+/// A process that has ended says nothing any more.
+void FleetController::find_dead() {
+    std::vector<std::size_t> jobs;
+    for (auto& [job, running] : running_) {
+        for (const int rank : running.ranks) {
+            if (!running.free.contains(rank) && pool_.died(rank)) {
+                running.gone.insert(rank);
+            }
+        }
+        jobs.push_back(job);
+    }
+    for (const std::size_t job : jobs) {
+        end_if_over(job);
+    }
+    for (std::vector<int>& of_node : free_) {
+        const std::vector<int> ranks = of_node;
+        for (const int rank : ranks) {
+            if (pool_.died(rank)) {
+                lose(rank);
+            }
+        }
+    }
+}
+
+/// A free rank is no more.
+void FleetController::lose(int rank) {
+    const int node = pool_.map().ranks[static_cast<std::size_t>(rank)].node;
+    std::erase(free_[static_cast<std::size_t>(node)], rank);
+    queue_.lose(node);
+    log_warn("{} is lost, {} are left", pool_.map().describe(rank), queue_.devices());
+    for (const int job : queue_.give_up()) {
+        give_up(static_cast<std::size_t>(job));
+    }
+}
+
+/// A job that waits does not fit any more.
+void FleetController::give_up(std::size_t job) {
+    FleetJobResult& kept = result_.jobs[job];
+    kept.state = FleetJobState::kFailed;
+    kept.error = fmt::format("it needs {} ranks, and {} are left of the fleet's",
+                             ranks_of(fleet_.plan.jobs[job], fleet_.jobs[job]), queue_.devices());
+    log_warn("job '{}' failed: {}", kept.name, kept.error);
+    write();
+}
+
+void FleetController::end_if_over(std::size_t job) {
+    const auto found = running_.find(job);
+    if (found == running_.end()) {
+        return;
+    }
+    const bool over = std::ranges::all_of(found->second.ranks, [&](int rank) {
+        return found->second.free.contains(rank) || found->second.gone.contains(rank);
+    });
+    if (over) {
+        const Running running = std::move(found->second);
         running_.erase(found);
+        end(job, running);
     }
 }
 
@@ -237,6 +318,9 @@ void FleetController::end(std::size_t job, const Running& running) {
     FleetJobResult& kept = result_.jobs[job];
     kept.state = report.state;
     kept.error = report.error;
+    if (!report.speaks && kept.error.empty()) {
+        kept.error = "its ranks have died";
+    }
     kept.end_s = now_s();
     if (report.state == FleetJobState::kTarget) {
         kept.target_s = kept.end_s;
@@ -248,17 +332,20 @@ void FleetController::end(std::size_t job, const Running& running) {
     kept.busy_s += report.busy_s;
     kept.wait_s += report.wait_s;
     result_.stopped = result_.stopped || report.state == FleetJobState::kStopped;
+    if (kept.state == FleetJobState::kFailed) {
+        log_warn("job '{}' failed: {}", kept.name, kept.error);
+    } else {
+        log_info("job '{}' is over ({}): {} samples in {:.1f} s", kept.name, word_of(kept.state),
+                 kept.samples, *kept.end_s - *kept.start_s);
+    }
     queue_.finish(static_cast<int>(job));
     for (const int rank : running.ranks) {
         const int node = pool_.map().ranks[static_cast<std::size_t>(rank)].node;
         std::vector<int>& free = free_[static_cast<std::size_t>(node)];
         free.insert(std::ranges::upper_bound(free, rank), rank);
     }
-    if (kept.state == FleetJobState::kFailed) {
-        log_warn("job '{}' failed: {}", kept.name, kept.error);
-    } else {
-        log_info("job '{}' is over ({}): {} samples in {:.1f} s", kept.name, word_of(kept.state),
-                 kept.samples, *kept.end_s - *kept.start_s);
+    for (const int rank : running.gone) {
+        lose(rank);
     }
     write();
 }
@@ -272,7 +359,7 @@ void FleetController::note_use() {
     FleetUsePoint point{.time_s = now};
     for (std::size_t node = 0; node < free_.size(); ++node) {
         const auto all = pool_.map().on_node(static_cast<int>(node));
-        const auto lent = static_cast<double>(all.size() - (node == 0 ? 1 : 0));
+        const auto lent = static_cast<double>(all.size() - (node == 0 ? 1 : 0));  // lost ones too
         const auto free = static_cast<double>(free_[node].size());
         point.devices.push_back(lent > 0 ? 1 - free / lent : 0);
     }
@@ -298,17 +385,36 @@ double FleetController::now_s() const {
     return before_s_ + (clock_.now() - begun_).count();
 }
 
+void FleetController::end_ranks(ExitCode code) {
+    const bool lost = queue_.devices() < pool_.size() - 1;
+    for (const std::vector<int>& of_node : free_) {
+        for (const int rank : of_node) {
+            end_rank(pool_, rank, {.lost = lost}, code);
+        }
+    }
+    pool_.finalize(lost);
+}
+
 FleetResult control_fleet(RankPool& pool, const RealFleet& fleet) {
     std::optional<FleetController> controller;
     try {
         controller.emplace(pool, fleet);
     } catch (const Error& error) {
-        end_ranks(pool, error.exit_code(), false);
+        for (int rank = 1; rank < pool.size(); ++rank) {
+            end_rank(pool, rank, {.started = false}, error.exit_code());
+        }
         throw;
     }
-    FleetResult result = controller->run();
-    end_ranks(pool, fleet_exit_code(result), true);
-    return result;
+    try {
+        FleetResult result = controller->run();
+        const ExitCode code = fleet_exit_code(result);
+        write_exit_code(fleet.out, code, as_text(result));
+        controller->end_ranks(code);
+        return result;
+    } catch (const Error& error) {
+        write_exit_code(fleet.out, error.exit_code(), error.what());
+        pool.abort(error.exit_code(), error.what());
+    }
 }
 
 }  // namespace cohort

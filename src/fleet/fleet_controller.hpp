@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "core/system/run_lock.hpp"
 #include "fleet/fleet_messages.hpp"
 #include "fleet/real_fleet.hpp"
 #include "sim/fleet/fleet_queue.hpp"
@@ -22,19 +25,26 @@ public:
 
     /// Once. Errors: FileError when the result cannot be written in the end; PeerError.
     [[nodiscard]] FleetResult run();
+    /// After run(): ends the ranks that live, and the pool.
+    void end_ranks(ExitCode code);
 
 private:
     struct Running {
         std::vector<int> ranks;
-        std::size_t free = 0;  ///< of them
-        FleetReport report;    ///< of the job's rank 0
+        std::set<int> free;  ///< of them: have reported
+        std::set<int> gone;  ///< their processes have ended or are about to
+        FleetReport report;  ///< of the job's rank 0, or why its processes end
     };
 
     void resume();
     /// Submits jobs that have arrived and starts those that may start.
     void look();
     void start(const FleetQueue::Start& order);
-    void handle(const FleetReport& report);
+    void handle(int from, const FleetReport& report);
+    void find_dead();
+    void lose(int rank);
+    void give_up(std::size_t job);
+    void end_if_over(std::size_t job);
     void end(std::size_t job, const Running& running);
     /// A point of FleetResult::use that ends now, before ranks change hands.
     void note_use();
@@ -50,8 +60,9 @@ private:
     FleetResult result_;
     SteadyClock clock_;
     Clock::Seconds begun_ = clock_.now();
-    double before_s_ = 0;  ///< of the parts before, when the fleet is resumed
-    int started_ = 0;      ///< number of jobs
+    double before_s_ = 0;          ///< of the parts before, when the fleet is resumed
+    int started_ = 0;              ///< number of jobs
+    std::optional<RunLock> lock_;  ///< keeps other fleets out of the folder
 };
 
 }  // namespace cohort

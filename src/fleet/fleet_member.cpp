@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <optional>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "cohort/comm/world.hpp"
 #include "cohort/train/trainer.hpp"
@@ -51,23 +53,45 @@ void keep_summary(FleetReport& report, const TrainSummary& summary, const TrainO
     }
 }
 
+/// Ranks of the pool that a job has lost.
+std::vector<std::int32_t> lost_ranks(World& world, const std::vector<std::int32_t>& of_pool) {
+    std::vector<std::int32_t> lost;
+    for (int rank = 0; rank < world.map().size(); ++rank) {
+        if (world.membership().excluded(rank)) {
+            lost.push_back(of_pool[static_cast<std::size_t>(rank)]);
+        }
+    }
+    return lost;
+}
+
+/// MPI may still write into the buffers of a World that has lost ranks, so it stays until the
+/// process ends.
+void keep(std::unique_ptr<World> world) {
+    static std::vector<std::unique_ptr<World>> kept;
+    kept.push_back(std::move(world));
+}
+
 /// Takes part in a job from its start to its end. An error of the job on which its ranks agree is
-/// reported; any other ends all ranks.
+/// reported; any other ends the processes of all its ranks.
 FleetReport take_part(RankPool& pool, const RealFleet& fleet, const FleetOrder& order) {
     TrainOptions options = fleet.jobs[order.job];
     options.resume = order.resume;
     options.overwrite = options.overwrite && !order.resume;
     FleetReport report{.job = order.job};
-    std::optional<World> world;
+    std::unique_ptr<World> world;
+    const auto tell_end = [&pool, &order](const std::string& reason) {
+        pool.send(0, encode(FleetReport{.job = order.job, .gone = true, .error = reason}));
+    };
     try {
-        world.emplace(WorldOptions{
+        world = std::make_unique<World>(WorldOptions{
             .servers = options.servers,
             .stall_limit_s = options.stall_limit_s,
             .lost_after_s = options.lost_after_s,
             .chunk_bytes = options.chunk_bytes,
             .device = options.device,
             .server_device = options.server_device,
-            .part = PoolPart{.pool = &pool, .ranks = order.ranks, .number = order.number}});
+            .part = PoolPart{
+                .pool = &pool, .ranks = order.ranks, .number = order.number, .ends = tell_end}});
         report.speaks = world->rank() == 0;
         TrainEnvironment environment;
         environment.stop_requested = fleet.stop_requested;
@@ -92,6 +116,10 @@ FleetReport take_part(RankPool& pool, const RealFleet& fleet, const FleetOrder& 
         throw;
     }
     world->finalize();
+    report.lost = lost_ranks(*world, order.ranks);
+    if (world->left_mpi()) {
+        keep(std::move(world));
+    }
     return report;
 }
 
@@ -109,6 +137,7 @@ ExitCode serve_fleet(RankPool& pool, const RealFleet& fleet) {
             throw Error(code, "");
         }
         if (order.ends) {
+            pool.finalize(order.lost);
             return code;
         }
         set_log_name(fmt::format("job '{}': ", fleet.plan.jobs[order.job].name));

@@ -14,7 +14,10 @@
 //  1. The controller tells the ranks that a job gets; the first of them are its servers.
 //  2. These ranks make a World of their own and train as `cohort train` does.
 //  3. Each tells the controller that it is free again, the job's rank 0 what became of the job.
-//  4. When no job is left, or none starts any more after a signal, the controller ends all ranks.
+//  4. A job that loses its rank 0 or a server ends with its processes; the controller learns it
+//  from
+//     those that remain, or from the system, and lends the other ranks only.
+//  5. When no job is left, or none starts any more after a signal, the controller ends all ranks.
 namespace cohort {
 
 /// The same on all ranks.
@@ -29,12 +32,14 @@ struct RealFleet {
     std::function<bool()> stop_requested;
 };
 
-/// On rank 0: runs all jobs. Errors: those that can be found before anything starts, UsageError and
-/// FileError, after which the other ranks are ended.
+/// On rank 0: runs all jobs, ends the other ranks and shuts the pool down. Errors: those that can
+/// be found before anything starts, UsageError and FileError, after which the other ranks are
+/// ended.
 [[nodiscard]] FleetResult control_fleet(RankPool& pool, const RealFleet& fleet);
 
-/// On all other ranks: takes part in jobs until the controller ends it. The exit code of the
-/// program. Errors: an Error without text when the controller has found one before the start.
+/// On all other ranks: takes part in jobs until the controller ends it, and shuts the pool down.
+/// The exit code of the program. Errors: an Error without text when the controller has found one
+/// before the start.
 [[nodiscard]] ExitCode serve_fleet(RankPool& pool, const RealFleet& fleet);
 
 }  // namespace cohort

@@ -17,9 +17,8 @@ namespace cohort {
 namespace {
 
 /// Options of `cohort train` that a fleet decides, and how.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOfTheFleet{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOfTheFleet{
     {{"resume", "cohort fleet --resume"},
-     {"max-lost", "nothing: a rank that dies ends the fleet"},
      {"record-trace", "cohort train for a recording"},
      {"record-load", "cohort train for a recording"},
      {"epochs", "samples"}}};
@@ -76,7 +75,9 @@ std::string sleep_of(const ClusterProfile& profile, const SimulateOptions& job) 
 
 /// The name is that of a folder.
 void check_folder_name(const FleetJob& job) {
-    const bool usable = job.name != "." && job.name != ".." && job.name != kFleetFile &&
+    constexpr std::array<std::string_view, 5> kTaken{".", "..", kFleetFile, "exit_code",
+                                                     "run.lock"};
+    const bool usable = std::ranges::find(kTaken, job.name) == kTaken.end() &&
                         job.name.find('/') == std::string::npos;
     if (!usable) {
         fail<UsageError>({.where = job.place,
@@ -110,7 +111,6 @@ std::vector<TrainOptions> train_jobs(const FleetPlan& plan, const std::string& o
         static_cast<LearningOptions&>(options) = job.options;
         options.out = out + "/" + job.name;
         options.overwrite = overwrite;
-        options.max_lost = 0;
         if (job.options.no_train) {
             options.compute = sleep_of(profile, job.options);
         }

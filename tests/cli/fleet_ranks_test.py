@@ -93,8 +93,8 @@ class FleetOnRanks(ProgramTest):
         self.assertEqual(tensors(self.out() / "large"), self.alone(5, "--arch", "servers", "--servers", 2))
         self.assertTrue(events(self.out() / "sleeps", "start")[0]["compute"].startswith("sleep:"))
 
-    def start(self, file, ranks, *arguments):
-        words = [*cli_support.MPIRUN, "-n", ranks, cli_support.PROGRAM, "fleet", file, "--out", self.out(), *arguments]
+    def start(self, file, ranks, *arguments, mpirun=()):
+        words = [*cli_support.MPIRUN, *mpirun, "-n", ranks, cli_support.PROGRAM, "fleet", file, "--out", self.out(), *arguments]
         process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True)
         self.addCleanup(process.communicate)
@@ -141,6 +141,31 @@ class FleetOnRanks(ProgramTest):
         self.assertEqual({job["state"] for job in self.jobs().values()}, {"budget"})
         self.assertEqual(tensors(self.out() / "first"), self.alone(3, "--arch", "servers"))
         self.assertEqual(tensors(self.out() / "second"), self.alone(2, "--arch", "ring"))
+
+    def test_a_job_that_loses_a_rank_ends_alone_or_goes_on(self):
+        slow = FLEET.replace("[real]", '[real]\ninject = "rank=1,delay=25ms"')
+        file = self.file(slow + "".join(
+            f"[[job]]\nname = \"{name}\"\n{more}" for name, more in (
+                ("server", ""), ("worker", "workers = 3\n"), ("ring", 'arch = "ring"\n'), ("large", "workers = 6\n"),
+                ("small", 'arch = "ring"\nsamples = 40\neval-every-samples = 0\n'))))
+        process = self.start(file, 10, mpirun=["--enable-recovery"])
+        wait_until(lambda: all(self.has_checkpoint(job) for job in ("server", "worker", "ring")), "all three train")
+        ranks = self.children(process.pid)
+        os.kill(ranks[1], signal.SIGKILL)  # the server of the first job
+        os.kill(ranks[7], signal.SIGKILL)  # the last worker of the second
+        _, log = process.communicate(timeout=100)
+        self.assertEqual((self.out() / "exit_code").read_text(encoding="utf-8"),
+                         "102\n3 of 5 job(s) done, 2 failed\n", log)
+        jobs = self.jobs()
+        self.assertEqual({name: job["state"] for name, job in jobs.items()},
+                         {"server": "failed", "worker": "budget", "ring": "budget", "large": "failed",
+                          "small": "budget"}, log)
+        self.assertIn("has died", jobs["server"]["error"])
+        self.assertRegex(jobs["large"]["error"], "it needs 7 ranks, and [0-9] are left")
+        self.assertEqual(jobs["worker"]["samples"], 1200)
+        done = run_ranks(10, "fleet", file, "--out", self.out(), "--resume")
+        self.assertIn("3 of 5 job(s) are done", done.stderr)
+        self.assertEqual({job["state"] for job in self.jobs().values()}, {"budget"})
 
     def test_what_cannot_run_starts_nothing(self):
         for text, words in (

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,10 +44,14 @@ public:
     /// second and sleeps in between. Errors: PeerError.
     [[nodiscard]] std::optional<Message> receive(Clock::Seconds limit);
 
+    /// The rank's process is known to have ended; false for ranks of other hosts.
+    [[nodiscard]] bool died(int rank) const;
+
     /// Ends all ranks at once, those in Worlds too.
-    [[noreturn]] void abort(ExitCode code, const std::string& reason);
-    /// Collective: shuts MPI down.
-    void finalize();
+    [[noreturn]] void abort(ExitCode code, const std::string& reason) const;
+    /// Collective: shuts MPI down. @param lost  ranks have died: MPI would wait for them, so the
+    /// process ends without it when it exits
+    void finalize(bool lost = false);
 
     struct Impl;
     /// For the Worlds of this module.
@@ -61,6 +66,9 @@ struct PoolPart {
     RankPool* pool = nullptr;  ///< outlives the World
     std::vector<int> ranks;    ///< of the pool, in the order of their ranks in the World
     int number = 0;            ///< of the World; those that are made at the same time differ
+    /// Called on each rank whose process ends because the World has failed, just before; may send
+    /// through the pool. Not called where a process is killed or MPI does not answer.
+    std::function<void(const std::string& reason)> ends;
 };
 
 }  // namespace cohort

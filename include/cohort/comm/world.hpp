@@ -32,7 +32,8 @@ struct WorldOptions {
 /// The ranks of this job: who they are, messages between them, and how the job ends. One
 /// communication thread per rank owns MPI; it sleeps when nothing moves. A world of one rank
 /// that no launcher started, or with `alone`, uses no MPI at all. A failure that ends the job
-/// (abort) ends all ranks that were started, also those that are not of its part.
+/// (abort) ends the processes of all its ranks; those of a pool that are not of its part go on,
+/// where mpirun lets them (--enable-recovery).
 class World {
 public:
     /// Collective over the ranks of the job. Errors: UsageError when there are fewer than servers +
@@ -76,6 +77,9 @@ public:
     /// without it when it exits (static objects are not destroyed), and excluded ranks that still
     /// live are ended.
     void finalize();
+    /// After finalize(): MPI was not shut down and may still write into this object's buffers, so
+    /// it must live until the process ends.
+    [[nodiscard]] bool left_mpi() const noexcept;
 
     struct Impl;
     /// For the collectives of this module.

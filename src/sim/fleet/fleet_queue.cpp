@@ -92,4 +92,21 @@ void FleetQueue::finish(int job) {
     }
 }
 
+void FleetQueue::lose(int index) {
+    --node(index).free_devices;
+    --free_;
+    --devices_;
+}
+
+std::vector<int> FleetQueue::give_up() {
+    std::vector<int> jobs;
+    std::erase_if(waiting_, [&](const Waiting& one) {
+        if (one.workers > devices_) {
+            jobs.push_back(one.job);
+        }
+        return one.workers > devices_;
+    });
+    return jobs;
+}
+
 }  // namespace cohort
