@@ -1,6 +1,7 @@
 #include "sim/fleet/fleet_queue.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -22,9 +23,14 @@ bool may_overtake(int free, int head, int candidate, std::span<const int> runnin
 }
 
 FleetQueue::FleetQueue(int nodes, int devices_per_node)
-    : nodes_(static_cast<std::size_t>(nodes), FleetNode{.free_devices = devices_per_node}),
-      devices_(nodes * devices_per_node),
-      free_(devices_) {
+    : FleetQueue(std::vector<int>(static_cast<std::size_t>(nodes), devices_per_node)) {
+}
+
+FleetQueue::FleetQueue(const std::vector<int>& devices)
+    : devices_(std::accumulate(devices.begin(), devices.end(), 0)), free_(devices_) {
+    for (const int of_node : devices) {
+        nodes_.push_back({.free_devices = of_node});
+    }
 }
 
 void FleetQueue::submit(int job, int workers) {
@@ -84,6 +90,23 @@ void FleetQueue::finish(int job) {
     for (const int index : over.mapped().server_nodes) {
         --node(index).servers;
     }
+}
+
+void FleetQueue::lose(int index) {
+    --node(index).free_devices;
+    --free_;
+    --devices_;
+}
+
+std::vector<int> FleetQueue::give_up() {
+    std::vector<int> jobs;
+    std::erase_if(waiting_, [&](const Waiting& one) {
+        if (one.workers > devices_) {
+            jobs.push_back(one.job);
+        }
+        return one.workers > devices_;
+    });
+    return jobs;
 }
 
 }  // namespace cohort

@@ -31,9 +31,12 @@ public:
     };
 
     FleetQueue(int nodes, int devices_per_node);
+    /// Nodes with so many devices each.
+    explicit FleetQueue(const std::vector<int>& devices);
 
     /// A job arrives. @param workers 1 .. all devices  Errors: std::logic_error for more.
     void submit(int job, int workers);
+    [[nodiscard]] int devices() const noexcept { return devices_; }
     /// The next job to start now; its devices are taken. To be asked until there is none.
     /// @param left_s  estimate of how long a running job goes on, for may_overtake
     [[nodiscard]] std::optional<Start> next(const std::function<double(int job)>& left_s);
@@ -41,6 +44,10 @@ public:
     void put_servers(int job, std::vector<int> nodes);
     /// A started job is over: its devices are free.
     void finish(int job);
+    /// A free device of a node is no more.
+    void lose(int node);
+    /// Jobs that wait for more devices than there are since some were lost; they wait no more.
+    [[nodiscard]] std::vector<int> give_up();
 
     [[nodiscard]] std::span<const FleetNode> nodes() const noexcept { return nodes_; }
     [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }

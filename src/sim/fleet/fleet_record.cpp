@@ -167,6 +167,7 @@ void add_derived(FleetJson& to, const FleetJobResult& job) {
 FleetResult parse_fleet(const FleetJson& json) {
     FleetResult result;
     fleet_fields(result, JsonReader(json));
+    result.real = json.value("real", false);
     for (const FleetJson& from : json.at("jobs")) {
         job_fields(result.jobs.emplace_back(), JsonReader(from));
     }
@@ -192,7 +193,7 @@ void check_fleet_folder(const std::string& folder, bool overwrite) {
 
 void write_fleet(const std::string& folder, const FleetResult& result) {
     FleetResult all = result;
-    FleetJson json{{"format", kFormat}};
+    FleetJson json{{"format", kFormat}, {"real", result.real}};
     fleet_fields(all, JsonWriter(json));
     json["summary"] = summary_json(summarise(result));
     FleetJson& jobs = json["jobs"] = FleetJson::array();
