@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "comm/base/dead_tcp_mask.hpp"
@@ -83,6 +84,10 @@ bool CommThread::open(std::promise<void>& ready) {
     } catch (const std::exception& error) {
         if (network.comms.world != MPI_COMM_NULL) {
             log_error("rank {}: {}", network.rank(), error.what());
+            if (network.ends) {
+                network.ends(error.what());
+                ::_exit(static_cast<int>(ExitCode::kPeer));
+            }
             MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::kPeer));
         }
         clock_.stop();
@@ -95,6 +100,10 @@ void CommThread::run(std::promise<void>& ready) {
     ::prctl(PR_SET_NAME, "cohort-comm");
     ::prctl(PR_SET_TIMERSLACK, 1000UL);  // sleeps of 50 us are to be that long
     clock_.start();
+    std::optional<DeadTcpMask> mask;
+    if (parts_.options.part) {
+        mask.emplace();  // ranks of the pool may have died before
+    }
     if (!open(ready)) {
         return;
     }
@@ -102,7 +111,7 @@ void CommThread::run(std::promise<void>& ready) {
     ready.set_value();
     try {
         start_watchdog();
-        const DeadTcpMask mask;
+        mask.emplace();
         parts_.progress.run(
             {.deliver = [this](Packet&& packet) { deliver(std::move(packet)); },
              .after_commands =

@@ -89,11 +89,14 @@ void JobEnd::end(const Failure& failure, const Role& role) noexcept {
         if (role.tells) {
             tell(failure, role.speaks);
         }
+        if (role.tells && network_.ends) {
+            network_.ends(failure.reason);
+        }
     } catch (const std::exception& error) {
         std::fprintf(stderr, "while ending the job: %s\n", error.what());
     }
     std::fflush(nullptr);
-    if (role.tells && role.speaks) {
+    if (role.tells && role.speaks && network_.own_mpi) {
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(failure.code));
     }
     ::_exit(static_cast<int>(failure.code));

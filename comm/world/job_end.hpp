@@ -17,7 +17,8 @@ namespace cohort {
 ///  1. logs and leaves a record
 ///  2. tells the others, when the failure began here; they log, record and answer; it waits for
 ///     their answers, at most kGrace
-///  3. calls MPI_Abort when it speaks for the job. All other ranks just leave: a rank that cannot
+///  3. calls MPI_Abort when it speaks for the job, or tells the pool that the ranks are part of.
+///  All other ranks just leave: a rank that cannot
 ///     reach rank 0 may be cut off, and the job goes on without it
 class JobEnd {
 public:

@@ -1,10 +1,20 @@
 #include "comm/world/network.hpp"
 
+#include "comm/world/rank_pool.hpp"
+
 namespace cohort {
 
 void Network::open(const WorldOptions& options, const LaunchEnv& env, Ports& ports) {
     if (uses_mpi) {
-        start_mpi();
+        own_mpi = !options.part;
+        if (own_mpi) {
+            start_mpi();
+            comms.open_world();
+        } else {
+            const PoolPart& part = *options.part;
+            ends = part.ends;
+            comms.world = create_group(part.pool->impl().comms.world, part.ranks, part.number);
+        }
         mpi_started.store(true);
         roster = meet(options, env, comms);
         members.open(map().size());
@@ -34,7 +44,7 @@ void Network::close() {
     comms.close();
     int started = 0;
     check_mpi(MPI_Initialized(&started));
-    if (started != 0) {
+    if (started != 0 && own_mpi) {
         check_mpi(MPI_Finalize());
     }
 }

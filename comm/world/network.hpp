@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "comm/base/communicators.hpp"
 #include "comm/base/doorbell.hpp"
@@ -25,7 +27,7 @@ struct Network {
 
     /// Collective. Errors: those of World::World.
     void open(const WorldOptions& options, const LaunchEnv& env, Ports& ports);
-    /// Collective: ends the communicators and MPI.
+    /// Collective: ends the communicators, and MPI unless it is a pool's.
     void close();
 
     /// Fixed after open(); from any thread.
@@ -51,8 +53,10 @@ struct Network {
 
     const bool uses_mpi;  ///< false: a world of one rank, without communicators
     std::atomic<bool> mpi_started{false};
-    Traffic traffic;  ///< thread safe
-    Doorbells bells;  ///< ring() is thread safe
+    bool own_mpi = true;                           ///< started here, not by a pool
+    std::function<void(const std::string&)> ends;  ///< of a pool's part, see PoolPart
+    Traffic traffic;                               ///< thread safe
+    Doorbells bells;                               ///< ring() is thread safe
     Communicators comms;
     StartupRoster roster;
     Members members;                          ///< thread safe

@@ -216,7 +216,6 @@ void start_mpi() {
 }
 
 StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms) {
-    comms.open_world();
     StartupRoster roster;
     int size = 0;
     check_mpi(MPI_Comm_rank(comms.world, &roster.own_rank));

@@ -17,11 +17,11 @@ struct StartupRoster {
     int tag_limit = 32767;
 };
 
-/// Starts MPI on the calling thread, which from then on is the only one that calls it. Errors:
-/// PeerError.
+/// Starts MPI. Only one thread at a time may call it: this one, until another takes its place.
+/// Errors: PeerError.
 void start_mpi();
-/// Collective: makes the communicators and the map, and checks that all ranks have the same usable
-/// options. Errors: UsageError, on all ranks alike; PeerError.
+/// Collective over `comms.world`: makes the other communicators and the map, and checks that all
+/// ranks have the same usable options. Errors: UsageError, on all ranks alike; PeerError.
 [[nodiscard]] StartupRoster meet(const WorldOptions& options, const LaunchEnv& env,
                                  Communicators& comms);
 /// A roster of this process only. Errors: UsageError.

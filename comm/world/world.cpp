@@ -154,7 +154,8 @@ void leave_without_mpi(WorldParts& parts, CommThread& thread) {
         unreachable = !parts.network.watch->end_process(other) || unreachable;
     }
     static int abort_mark = 0;
-    static_cast<void>(::on_exit(end_process, unreachable ? &abort_mark : nullptr));
+    const bool aborts = unreachable && parts.network.own_mpi;
+    static_cast<void>(::on_exit(end_process, aborts ? &abort_mark : nullptr));
 }
 
 /// Collective over the members.
@@ -255,6 +256,10 @@ void World::finalize() {
     if (impl_->parts.commands.running()) {
         end_orderly(impl_->parts, impl_->thread);
     }
+}
+
+bool World::left_mpi() const noexcept {
+    return impl_->parts.progress.stopped_at_once();
 }
 
 CollectiveContext& collective_context(World& world) noexcept {

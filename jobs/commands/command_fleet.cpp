@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
@@ -12,6 +17,8 @@
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
 #include "core/units.hpp"
+#include "fleet/real_fleet.hpp"
+#include "fleet/train_jobs.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/stop_signal.hpp"
 #include "jobs/commands/commands.hpp"
@@ -23,9 +30,6 @@ namespace {
 /// Seconds of the real clock between progress lines; on a terminal they are drawn over.
 constexpr double kFleetPeriodSeconds = 10;
 constexpr double kFleetTerminalSeconds = 0.2;
-/// The exit code says how many jobs failed.
-constexpr int kFailedBase = 100;
-constexpr int kFailedMost = 20;
 
 /// Tells how a fleet goes.
 class FleetLines {
@@ -111,6 +115,13 @@ void print_summary(const FleetResult& result) {
             "bound",
             all.missed);
     }
+    if (result.real) {
+        print_line(
+            "ranks {:.1f} % held by jobs; {:.1f} % of the workers' time lost to exchange "
+            "and waiting",
+            100 * all.devices, 100 * all.waiting);
+        return;
+    }
     print_line(
         "devices {:.1f} % held, processors {:.1f} %, network cards {:.1f} % busy; {:.1f} % "
         "of the workers' time lost to waiting for others",
@@ -125,14 +136,23 @@ class FleetCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         app.add_option("fleet", file_,
-                       "Cluster and jobs, listed or drawn (TOML, docs/fleet.md); required")
+                       "Cluster and jobs, listed or drawn (TOML, docs/fleet.md); required. Started "
+                       "by mpirun on several ranks they are real jobs on those")
             ->type_name("FILE");
-        app.add_option("--out", out_, "Folder for fleet.json; empty: none is written")
+        app.add_option(
+               "--out", out_,
+               "Folder for fleet.json, on real ranks for the jobs' results too; empty: none "
+               "is written")
             ->type_name("DIR");
         app.add_flag("--overwrite", overwrite_, "Replace the result that --out holds");
-        app.add_option("--set", set_,
-                       "A key of [cluster], [fleet], [defaults] or [arrivals] in place of the "
-                       "file's (repeatable): defaults.mode=asgd, arrivals.rate=60")
+        app.add_flag(
+            "--resume", resume_,
+            "Go on with the jobs in --out that have not ended; virtual ones begin anew, to the "
+            "same result");
+        app.add_option(
+               "--set", set_,
+               "A key of [cluster], [fleet], [defaults], [arrivals] or [real] in place of the "
+               "file's (repeatable): defaults.mode=asgd, arrivals.rate=60")
             ->type_name("TABLE.KEY=VALUE");
         value(app, "--label", label_, "Name of this result in comparisons; empty: the file's")
             ->type_name("TEXT");
@@ -146,13 +166,28 @@ public:
 
     ExitCode run(const CommandContext& context) override {
         need(!file_.empty(), "cohort fleet", "a file of jobs is needed", "cohort fleet FILE");
-        check_one_process(context.env, "cohort fleet");
+        check_one_world(context.env);
         FleetPlan plan = read_fleet(file_, set_);
+        plan.label = label_.empty() ? plan.label : label_;
+        check_real_options(plan);
+        return context.env.world_size > 1 ? run_real(context, plan)
+                                          : run_virtual(context, std::move(plan));
+    }
+
+private:
+    ExitCode run_virtual(const CommandContext& context, FleetPlan plan) const {
+        need(!resume_ || !overwrite_, "--resume, --overwrite", "they exclude each other",
+             "one of them");
+        need(!resume_ || !out_.empty(), "--out", "nothing to resume", "the fleet's folder");
+        if (const std::optional<FleetResult> done = resume_ ? found_whole(plan) : std::nullopt) {
+            print_jobs(done->jobs);
+            print_summary(*done);
+            return fleet_exit_code(*done);
+        }
         plan.threads = threads_ > 0 ? threads_ : context.env.cores;
         plan.alone = alone_ == "on";
-        plan.label = label_.empty() ? plan.label : label_;
         if (!out_.empty()) {
-            check_fleet_folder(out_, overwrite_);
+            check_fleet_folder(out_, overwrite_ || resume_);
         }
         const StopSignal stop("ending all jobs; what is known of them is written");
         log_header(context, header(plan));
@@ -165,7 +200,74 @@ public:
         return finish(result);
     }
 
-private:
+    /// The result of this fleet when it was not stopped. A virtual fleet leaves no checkpoints: one
+    /// that was stopped begins anew and ends as if it had not been.
+    [[nodiscard]] std::optional<FleetResult> found_whole(const FleetPlan& plan) const {
+        const std::filesystem::path file = std::filesystem::path(out_) / kFleetFile;
+        if (!std::filesystem::exists(file)) {
+            log_info("no {}: starting at the beginning", file.string());
+            return std::nullopt;
+        }
+        FleetResult found = read_fleet_result(file.string());
+        if (found.real || found.settings != plan.settings ||
+            !std::ranges::equal(found.jobs, plan.jobs, {}, &FleetJobResult::name,
+                                &FleetJob::name)) {
+            fail<UsageError>({.where = file.string(),
+                              .what = "the result of another fleet",
+                              .expected = "a virtual fleet with the same file and settings",
+                              .hint = "another --out, or --overwrite in place of --resume"});
+        }
+        if (found.stopped) {
+            log_info("{} was stopped: starting at the beginning, to the same result",
+                     file.string());
+            return std::nullopt;
+        }
+        log_info("{} is whole: nothing to resume", file.string());
+        return found;
+    }
+
+    /// On every rank.
+    ExitCode run_real(const CommandContext& context, const FleetPlan& plan) const {
+        need(!out_.empty(), "--out", "real jobs have results", "a folder");
+        need(!resume_ || !overwrite_, "--resume, --overwrite", "they exclude each other",
+             "one of them");
+        need(threads_ == 0, "--threads", "ranks share their host's cores", "none on real ranks");
+        const std::vector<TrainOptions> jobs = train_jobs(plan, out_, overwrite_);
+        const StopSignal stop("all jobs end after a checkpoint");
+        RankPool pool;
+        const RealFleet fleet{.plan = plan,
+                              .jobs = jobs,
+                              .out = out_,
+                              .overwrite = overwrite_,
+                              .resume = resume_,
+                              .tuning_file = tuning_file(context.env),
+                              .cores = context.env.cores,
+                              .stop_requested = [&stop] { return stop.requested(); }};
+        try {
+            return pool.rank() == 0 ? control(context, pool, fleet) : serve_fleet(pool, fleet);
+        } catch (const PeerError& error) {
+            pool.abort(error.exit_code(), error.what());
+        } catch (const Error&) {  // before the start, on all ranks
+            pool.finalize();
+            throw;
+        } catch (const std::exception& error) {
+            pool.abort(static_cast<ExitCode>(EXIT_FAILURE), error.what());
+        }
+    }
+
+    [[nodiscard]] ExitCode control(const CommandContext& context, RankPool& pool,
+                                   const RealFleet& fleet) const {
+        log_header(context,
+                   {fmt::format("{} job(s) on {} rank(s) of {} host(s), lent by rank 0, which "
+                                "trains nothing",
+                                fleet.jobs.size(), pool.size() - 1, pool.map().nodes()),
+                    "without effect on real ranks: " + without_effect(fleet.plan)});
+        const FleetResult result = control_fleet(pool, fleet);
+        print_jobs(result.jobs);
+        print_summary(result);
+        return finish(result);
+    }
+
     [[nodiscard]] static std::vector<std::string> header(const FleetPlan& plan) {
         return {"VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
                 fmt::format(
@@ -190,6 +292,12 @@ private:
 
     [[nodiscard]] ExitCode finish(const FleetResult& result) const {
         const FleetSummary all = summarise(result);
+        if (result.real) {
+            log_info("{}: {} job(s) done, {} failed, {:.1f} s", result.stopped ? "stopped" : "done",
+                     all.ended, all.failed, result.makespan_s);
+            log_info("result: {}/{}", out_, kFleetFile);
+            return fleet_exit_code(result);
+        }
         log_info(
             "{}: {} job(s) done, {} failed, makespan {:.1f} s; {} events in {:.1f} s, {} at "
             "most, digest {:016x}",
@@ -199,16 +307,13 @@ private:
         if (!out_.empty()) {
             log_info("result: {}/{}", out_, kFleetFile);
         }
-        if (result.stopped) {
-            return ExitCode::kRequeue;
-        }
-        const auto failed = std::min(static_cast<int>(all.failed), kFailedMost);
-        return failed > 0 ? static_cast<ExitCode>(kFailedBase + failed) : ExitCode::kDone;
+        return fleet_exit_code(result);
     }
 
     std::string file_;
     std::string out_;
     bool overwrite_ = false;
+    bool resume_ = false;
     std::vector<std::string> set_;
     std::string label_;
     std::string alone_ = "on";
@@ -218,7 +323,7 @@ private:
 }  // namespace
 
 void add_fleet_command(const CommandGroup& all) {
-    all.add<FleetCommand>("fleet", "Run many jobs on one virtual cluster that they share");
+    all.add<FleetCommand>("fleet", "Run many jobs on one cluster that they share, virtual or real");
 }
 
 }  // namespace cohort

@@ -43,13 +43,13 @@ choose_launcher() {
 # setting NAME: the value of a text or number in the effective options of the job.
 setting() { sed -nE "/^$1 = /{s/^$1 = \"?//;s/\"?\$//p;q}" <<<"$settings"; }
 
-# Sets `out`, `threads` and `patience` of a training run; empty for other commands. A wrong option ends here.
+# Sets `out`, `threads` and `patience` of a training run or a fleet; empty for other commands. A wrong option ends here.
 read_job() {
     local code=0 lost_after
     out='' threads='' settings=''
     if ((${#job[@]} == 0)) && [[ -z ${COHORT:-} ]]; then
         usage_error "there is no command after --"
-    elif [[ ${job[0]:-} != train || " ${job[*]} " == *" --help "* || " ${job[*]} " == *" -h "* ]]; then
+    elif [[ ! ${job[0]:-} =~ ^(train|fleet)$ || " ${job[*]} " == *" --help "* || " ${job[*]} " == *" -h "* ]]; then
         return
     fi
     settings=$("$cohort" "${job[@]}" --dump-config) || code=$?
@@ -121,7 +121,8 @@ agent_words() {
 build_command() {
     local name
     if [[ $launcher == srun ]]; then
-        command=(srun --mpi=pmix --ntasks="$ranks" --kill-on-bad-exit=0 --wait=0)
+        # Training deals with the ranks that it loses, other commands end with them.
+        command=(srun --mpi=pmix --ntasks="$ranks" --kill-on-bad-exit="$([[ -n $out ]] && echo 0 || echo 1)" --wait=0)
         if ((ranks > ${SLURM_NTASKS:-ranks})); then
             command+=(--overcommit)
         elif [[ -n ${SLURM_CPUS_PER_TASK:-} ]]; then

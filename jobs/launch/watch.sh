@@ -15,7 +15,7 @@ has_new() {
 left_code() { has_new exit_code; }
 
 # Whether training has begun: from then on the job deals with the ranks that it loses.
-has_begun() { has_new metrics.jsonl; }
+has_begun() { has_new metrics.jsonl || has_new fleet.json; }
 
 # Processes of the launcher's session.
 session_members() {
@@ -164,7 +164,8 @@ read_exit_code() {
 # Runs the job once; sets `code` and `reason`. `lost` says whether it ended because of a rank.
 run_once() {
     reason='' lost=no polls=0 lock_seen='' free_looks=0 rank_0_died=no
-    before=([exit_code]=$(identity exit_code) [metrics.jsonl]=$(identity metrics.jsonl))
+    before=([exit_code]=$(identity exit_code) [metrics.jsonl]=$(identity metrics.jsonl)
+        [fleet.json]=$(identity fleet.json))
     : >"$folder/notes"
     : >"$folder/unreachable"
     setsid "${leader[@]}" sh -c "$quiet" sh "${command[@]}" </dev/null {alive}>&- &

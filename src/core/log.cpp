@@ -10,6 +10,9 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <utility>
+
+#include "core/log_name.hpp"
 
 namespace cohort {
 namespace {
@@ -21,6 +24,15 @@ void end_live_line(const char* how) {
     if (live_line_shown.exchange(false)) {
         std::fputs(how, stderr);
     }
+}
+
+struct LogState {
+    std::mutex mutex;
+    std::string name;  ///< see set_log_name
+};
+LogState& log_state() {
+    static LogState state;
+    return state;
 }
 
 /// Columns of the terminal behind standard error; 80 when they are not known.
@@ -41,12 +53,18 @@ std::shared_ptr<spdlog::logger> make_logger() {
 
 void log_message(LogLevel level, std::string_view message) {
     constexpr std::array kLevels{spdlog::level::info, spdlog::level::warn, spdlog::level::err};
-    static std::mutex mutex;
     static const std::shared_ptr<spdlog::logger> logger = make_logger();
-    const std::scoped_lock lock(mutex);
+    LogState& state = log_state();
+    const std::scoped_lock lock(state.mutex);
     end_live_line("\r\033[K");
-    logger->log(kLevels.at(static_cast<std::size_t>(level)), "{}", message);
+    logger->log(kLevels.at(static_cast<std::size_t>(level)), "{}{}", state.name, message);
     logger->flush();
+}
+
+void set_log_name(std::string name) {
+    LogState& state = log_state();
+    const std::scoped_lock lock(state.mutex);
+    state.name = std::move(name);
 }
 
 void draw_live_line(const std::string& line) {

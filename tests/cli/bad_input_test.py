@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -16,7 +17,8 @@ import numpy as np
 
 import cli_support
 from cli_support import images, run
-from h5py_stores import changed_store, put_values
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/data"))
+from h5py_stores import changed_store, put_values  # noqa: E402
 
 # What a message must have besides what happened: a range, a next step, or where to read more.
 NEXT_STEP = ("expected ", "; try ", "--help", "got No such file or directory", "got Permission denied")

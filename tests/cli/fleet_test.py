@@ -118,11 +118,15 @@ class Fleet(ProgramTest):
                 (FLEET.replace("workers = 16", "workers = 17"), 2, "job 'large'] the job can never start"),
                 (FLEET.replace("arrival = 1", "arrival = -1"), 2, "line 24, job 'large', arrival]"),
                 (FLEET.replace("{data}", "missing.h5"), 3, "missing.h5"),
-                (FLEET.replace("[cluster]", "[cluster"), 2, "line 2]")):
+                (FLEET.replace("[cluster]", "[cluster"), 2, "line 2]"),
+                (FLEET + "[real]\nlr = 0.1\n", 2, "real.lr] an option of virtual jobs too"),
+                (FLEET + "[real]\nresume = true\n", 2, "expected cohort fleet --resume"),
+                (FLEET + "[real]\nloader-threads = \"x\"\n", 2, "real.loader-threads] the value cannot be used")):
             done = run("fleet", self.file(text), "--out", self.out(), code=code)
             self.assertIn(words, done.stderr)
             self.assertFalse(self.out().exists())
         self.assertIn("a file of jobs is needed", run("fleet", code=2).stderr)
+        self.assertIn("nothing to resume", run("fleet", self.file(FLEET), "--resume", code=2).stderr)
 
     def test_a_signal_ends_it_with_what_there_is(self):
         text = TIME_ONLY + "samples = 100000000000\n[[job]]\nname = \"a\"\n[[job]]\nname = \"b\"\n"
@@ -137,6 +141,19 @@ class Fleet(ProgramTest):
         self.assertTrue(record["stopped"])
         self.assertEqual([job["state"] for job in record["jobs"]], ["stopped", "waiting"])
         self.assertGreater(record["jobs"][0]["samples"], 0)
+
+    def test_a_stopped_fleet_is_resumed_to_the_same_result(self):
+        file = self.file(TIME_ONLY + "samples = 40000\n[[job]]\nname = \"a\"\n[[job]]\nname = \"b\"\n")
+        run("fleet", file, "--out", self.out())
+        whole = self.record()
+        again = run("fleet", file, "--out", self.out(), "--resume")
+        self.assertIn("is whole: nothing to resume", again.stderr)
+        path = self.out() / "fleet.json"
+        path.write_text(json.dumps({**whole, "stopped": True, "digest": "0" * 16}), encoding="utf-8")
+        self.assertIn("was stopped", run("fleet", file, "--out", self.out(), "--resume").stderr)
+        self.assertEqual(self.record()["digest"], whole["digest"])
+        self.assertIn("the result of another fleet", run("fleet", file, "--out", self.out(), "--resume", "--set",
+                                                         "cluster.nodes=2", code=2).stderr)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import warnings
 import h5py
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/cli"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/data"))
 from h5py_stores import changed_store, put_values  # noqa: E402
 
 # Where HDF5's own structures begin.

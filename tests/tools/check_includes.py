@@ -27,7 +27,8 @@ ARROWS = {
     "sim": ["model", "optim", "session", "formats"],
     "report": ["sim"],
     "train": ["model", "optim", "data", "comm", "session", "formats"],
-    "jobs": ["report", "train"],
+    "fleet": ["sim", "train"],
+    "jobs": ["report", "fleet"],
 }
 # Folders of the tree's top level that are modules; the others are below src/ and include/cohort/.
 TOP_LEVEL = ("layers", "comm", "sched", "data", "jobs")

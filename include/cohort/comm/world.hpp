@@ -4,12 +4,14 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cohort/comm/membership.hpp"
 #include "cohort/comm/messenger.hpp"
 #include "cohort/comm/operations.hpp"
 #include "cohort/comm/rank_map.hpp"
+#include "cohort/comm/rank_pool.hpp"
 #include "cohort/core/error.hpp"
 
 namespace cohort {
@@ -24,15 +26,18 @@ struct WorldOptions {
     /// by ranks whose role may use them, which makes no context on any.
     std::string device = "cpu";
     std::string server_device = "cpu";
+    std::optional<PoolPart> part = {};  ///< the ranks of the job; none: all that were started
 };
 
 /// The ranks of this job: who they are, messages between them, and how the job ends. One
 /// communication thread per rank owns MPI; it sleeps when nothing moves. A world of one rank
-/// that no launcher started, or with `alone`, uses no MPI at all.
+/// that no launcher started, or with `alone`, uses no MPI at all. A failure that ends the job
+/// (abort) ends the processes of all its ranks; those of a pool that are not of its part go on,
+/// where mpirun lets them (--enable-recovery).
 class World {
 public:
-    /// Collective over all ranks. Errors: UsageError when there are fewer than servers + 1 ranks;
-    /// PeerError when MPI cannot be started.
+    /// Collective over the ranks of the job. Errors: UsageError when there are fewer than servers +
+    /// 1 ranks; PeerError when MPI cannot be started.
     explicit World(const WorldOptions& options);
     World(const World&) = delete;
     World& operator=(const World&) = delete;
@@ -67,10 +72,14 @@ public:
     /// memory is short; 1 and "internal error" for any other.
     [[noreturn]] void abort(const std::exception_ptr& failure);
 
-    /// Collective: waits for all members, then shuts MPI down. Nothing may be sent after it. When
-    /// a rank was ever excluded MPI is not shut down: the process ends without it when it exits
-    /// (static objects are not destroyed), and excluded ranks that still live are ended.
+    /// Collective: waits for all members, then shuts MPI down, unless it is a pool's. Nothing may
+    /// be sent after it. When a rank was ever excluded MPI is not shut down: the process ends
+    /// without it when it exits (static objects are not destroyed), and excluded ranks that still
+    /// live are ended.
     void finalize();
+    /// After finalize(): MPI was not shut down and may still write into this object's buffers, so
+    /// it must live until the process ends.
+    [[nodiscard]] bool left_mpi() const noexcept;
 
     struct Impl;
     /// For the collectives of this module.

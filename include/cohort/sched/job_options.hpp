@@ -42,6 +42,7 @@ struct JobOptions {
     NodeStaging node_staging = NodeStaging::kAuto;
     ShardSizes shards = ShardSizes::kEqual;
     RebalanceServers rebalance_servers = RebalanceServers::kOn;
+    std::string push_tree = "off";        ///< "off", "auto", or groups of nodes, "0,1,2/3,4"
     std::int64_t batch = 1;               ///< samples per step and worker
     std::int64_t samples = 0;             ///< budget in samples applied; 0: by epochs
     double target_accuracy = 0;           ///< in 0..1; the run ends once test accuracy reaches it

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/core/error.hpp"
 #include "cohort/core/statistics.hpp"
 #include "cohort/core/words.hpp"
 #include "cohort/sched/fleet_rules.hpp"
@@ -51,6 +52,13 @@ struct FleetJob {
     SimulateOptions options;  ///< checked; nodes, pattern, profile and threads do not count
 };
 
+/// A key of [real]: an option that only jobs on real ranks have. Not checked here.
+struct RealOption {
+    std::string key;
+    std::string text;   ///< its value as the command line writes it
+    std::string place;  ///< in the file, for messages
+};
+
 /// A file of jobs, understood.
 struct FleetPlan {
     std::string file;
@@ -59,12 +67,14 @@ struct FleetPlan {
     int devices_per_node = 0;  ///< 0: the profile's
     PlacementRule server_placement = PlacementRule::kWaits;
     RoomRule make_room = RoomRule::kOff;
-    std::uint64_t seed = 1;      ///< of the drawn jobs
-    std::string label;           ///< of the result, for comparisons
-    int threads = 0;             ///< that compute gradients of all jobs; 0: all cores
-    bool alone = true;           ///< measures the pace of each job without the others, too
-    std::vector<FleetJob> jobs;  ///< in order of arrival, ties as in the file
-    /// All keys of [cluster], [fleet], [defaults] and [arrivals] in force: "fleet.label" and so on.
+    std::uint64_t seed = 1;        ///< of the drawn jobs
+    std::string label;             ///< of the result, for comparisons
+    int threads = 0;               ///< that compute gradients of all jobs; 0: all cores
+    bool alone = true;             ///< measures the pace of each job without the others, too
+    std::vector<FleetJob> jobs;    ///< in order of arrival, ties as in the file
+    std::vector<RealOption> real;  ///< for all jobs
+    /// All keys of [cluster], [fleet], [defaults], [arrivals] and [real] in force: "fleet.label"
+    /// and so on.
     std::vector<std::pair<std::string, std::string>> settings;
 };
 
@@ -98,7 +108,7 @@ struct FleetJobResult {
     double target_accuracy = 0;  ///< 0: none
     FleetJobState state = FleetJobState::kWaiting;
     std::string error;
-    // Seconds of the virtual clock; none: it never came so far.
+    // Seconds of the clock, virtual or real, since the fleet began; none: it never came so far.
     double arrival_s = 0;
     std::optional<double> start_s;
     std::optional<double> end_s;
@@ -165,7 +175,11 @@ struct FleetUsePoint {
     std::vector<double> tx;
 };
 
+/// What is known of a job before it starts.
+[[nodiscard]] FleetJobResult planned(const FleetJob& job);
+
 struct FleetResult {
+    bool real = false;  ///< of real ranks: seconds are the wall's, cores and cards not measured
     std::string label;
     std::string file;
     std::vector<std::pair<std::string, std::string>> settings;  ///< FleetPlan::settings
@@ -211,6 +225,10 @@ struct FleetSummary {
     double waiting = 0;  ///< of the workers' time: lost to waiting for others
 };
 [[nodiscard]] FleetSummary summarise(const FleetResult& result);
+
+/// Of the program: 75 for a fleet that was stopped, else 100 + its failed jobs, 120 at most, else
+/// 0.
+[[nodiscard]] ExitCode fleet_exit_code(const FleetResult& result);
 
 /// Where a fleet stands.
 struct FleetProgress {

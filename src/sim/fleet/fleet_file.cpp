@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/require.hpp"
 #include "cohort/formats/profile.hpp"
 #include "cohort/sim/fleet.hpp"
 #include "formats/toml_reader.hpp"
@@ -29,7 +30,7 @@ constexpr Limits<double> kJobsPerHour{
 constexpr Limits<double> kSigma{.least = 0, .most = 5};
 constexpr Limits<double> kLengthMost{.least = 1, .most = 1e6};
 constexpr Limits<double> kArrivalSeconds{.least = 0, .most = 1e9};
-constexpr std::string_view kTables = "cluster, fleet, defaults, arrivals";
+constexpr std::array<const char*, 5> kTables{"cluster", "fleet", "defaults", "arrivals", "real"};
 
 /// Options that a job of a fleet cannot have, and what decides instead.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kNotOfJobs{
@@ -81,6 +82,10 @@ std::optional<double> weight_of(const toml::node& node) {
     return value && *value >= 0 && std::isfinite(*value) ? value : std::nullopt;
 }
 
+bool is_table(std::string_view name) {
+    return std::ranges::find(kTables, name) != kTables.end();
+}
+
 std::optional<std::string> name_of(const toml::node& node) {
     return node.value<std::string>();
 }
@@ -107,9 +112,9 @@ public:
             put_override(file, text);
         }
         for (const auto& [key, node] : file) {
-            if (!one_of(key.str(), {"cluster", "fleet", "defaults", "arrivals", "job"})) {
+            if (key.str() != "job" && !is_table(key.str())) {
                 refuse(node, key.str(), "not a key of a fleet",
-                       "[cluster], [fleet], [defaults], [arrivals], [[job]]", key.str());
+                       fmt::format("[{}], [[job]]", fmt::join(kTables, "], [")), key.str());
             }
         }
         read_keys(file, "cluster", [&](const auto& visit) { each_cluster_key(plan_, visit); });
@@ -125,10 +130,10 @@ public:
             add_drawn(*arrivals);
         }
         if (plan_.jobs.empty()) {
-            fail<UsageError>({.where = path(),
-                              .what = "no jobs",
-                              .expected = "at least one [[job]], or [arrivals]"});
+            fail<UsageError>(
+                {.where = path(), .what = "no jobs", .expected = "a [[job]], or [arrivals]"});
         }
+        read_real(file);
         check_names();
         std::ranges::stable_sort(plan_.jobs, {}, &FleetJob::arrival_s);
         list_settings(file);
@@ -141,11 +146,11 @@ private:
         const std::size_t equals = text.find('=');
         const std::size_t dot = text.find('.');
         const std::string name = text.substr(0, dot);
-        if (equals == std::string::npos || dot >= equals ||
-            !one_of(name, {"cluster", "fleet", "defaults", "arrivals"})) {
+        if (equals == std::string::npos || dot >= equals || !is_table(name)) {
             fail<UsageError>({.where = "--set",
                               .what = "not a key of a fleet's file",
-                              .expected = fmt::format("TABLE.KEY=VALUE, TABLE one of {}", kTables),
+                              .expected = fmt::format("TABLE.KEY=VALUE, TABLE one of {}",
+                                                      fmt::join(kTables, ", ")),
                               .got = text});
         }
         const std::string value = text.substr(equals + 1);
@@ -218,6 +223,22 @@ private:
                                  const std::vector<std::string>& known) const {
         refuse(node, fmt::format("{}.{}", name, key), fmt::format("not a key of [{}]", name),
                fmt::format("{}", fmt::join(known, ", ")), key);
+    }
+
+    /// Options of real jobs, which are understood where those are started.
+    void read_real(const toml::table& file) {
+        const toml::table* from = table_of(file, "real");
+        if (from == nullptr) {
+            return;
+        }
+        for (const auto& [key, node] : *from) {
+            const std::string name = fmt::format("real.{}", key.str());
+            const std::optional<std::string> text = text_of(node);
+            if (!text) {
+                refuse(node, name, "the value cannot be used", "a text, a number, true or false");
+            }
+            plan_.real.push_back({std::string(key.str()), *text, where(node, name)});
+        }
     }
 
     /// The profile has the nodes' devices unless the file says otherwise.
@@ -385,6 +406,8 @@ private:
                                   .expected = "another predictor",
                                   .got = "oracle"});
             }
+            require(one_of(job.options.push_tree, {"off", "auto"}), "--push-tree",
+                    "off or auto: a job's nodes are chosen when it starts", job.options.push_tree);
             job.options.profile = plan_.profile;
             job.options = checked(std::move(job.options));
             check_profile(job.options, profile_);
@@ -407,7 +430,7 @@ private:
     }
 
     void list_settings(const toml::table& file) {
-        for (const char* name : {"cluster", "fleet", "defaults", "arrivals"}) {
+        for (const char* name : kTables) {
             if (const toml::table* from = table_of(file, name)) {
                 for (const auto& [key, node] : *from) {
                     plan_.settings.emplace_back(fmt::format("{}.{}", name, key.str()),

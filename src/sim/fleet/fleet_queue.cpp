@@ -40,8 +40,12 @@ std::vector<int> place_workers(int workers, std::span<const int> free) {
 }
 
 FleetQueue::FleetQueue(int nodes, int devices_per_node)
-    : free_by_node_(static_cast<std::size_t>(nodes), devices_per_node),
-      devices_(nodes * devices_per_node),
+    : FleetQueue(std::vector<int>(static_cast<std::size_t>(nodes), devices_per_node)) {
+}
+
+FleetQueue::FleetQueue(const std::vector<int>& devices)
+    : free_by_node_(devices),
+      devices_(std::accumulate(devices.begin(), devices.end(), 0)),
       free_(devices_) {
 }
 
@@ -92,6 +96,23 @@ void FleetQueue::finish(int job) {
         ++free_on(node);
         ++free_;
     }
+}
+
+void FleetQueue::lose(int node) {
+    --free_on(node);
+    --free_;
+    --devices_;
+}
+
+std::vector<int> FleetQueue::give_up() {
+    std::vector<int> jobs;
+    std::erase_if(waiting_, [&](const Waiting& one) {
+        if (one.workers > devices_) {
+            jobs.push_back(one.job);
+        }
+        return one.workers > devices_;
+    });
+    return jobs;
 }
 
 }  // namespace cohort

@@ -34,14 +34,21 @@ public:
     };
 
     FleetQueue(int nodes, int devices_per_node);
+    /// Nodes with so many devices each.
+    explicit FleetQueue(const std::vector<int>& devices);
 
     /// A job arrives. @param workers 1 .. all devices  Errors: std::logic_error for more.
     void submit(int job, int workers);
+    [[nodiscard]] int devices() const noexcept { return devices_; }
     /// The next job to start now; its devices are taken. To be asked until there is none.
     /// @param left_s  estimate of how long a running job goes on, for may_overtake
     [[nodiscard]] std::optional<Start> next(const std::function<double(int job)>& left_s);
     /// A started job is over: its devices are free.
     void finish(int job);
+    /// A free device of a node is no more.
+    void lose(int node);
+    /// Jobs that wait for more devices than there are since some were lost; they wait no more.
+    [[nodiscard]] std::vector<int> give_up();
 
     /// Free devices by node.
     [[nodiscard]] std::span<const int> free_devices() const noexcept { return free_by_node_; }

@@ -190,6 +190,7 @@ void add_derived(FleetJson& to, const FleetJobResult& job) {
 FleetResult parse_fleet(const FleetJson& json) {
     FleetResult result;
     fleet_fields(result, JsonReader(json));
+    result.real = json.value("real", false);
     if (json.contains("grants")) {
         const FleetJson& grants = json.at("grants");
         grant_fields(result.grants.emplace(), JsonReader(grants));
@@ -233,8 +234,10 @@ void check_numbers(const std::string& file, const FleetResult& result) {
     for (const FleetUsePoint& point : result.use) {
         for (const std::vector<double>* some :
              {&point.devices, &point.cores, &point.rx, &point.tx}) {
-            check("use, ", "numbers of a point", static_cast<std::int64_t>(some->size()),
-                  result.nodes, result.nodes);
+            const auto numbers = static_cast<std::int64_t>(some->size());
+            if (!result.real || numbers > 0) {  // of real nodes only the devices are known
+                check("use, ", "numbers of a point", numbers, result.nodes, result.nodes);
+            }
         }
     }
     for (const FleetGrant& grant : result.grants.value_or(FleetGrants()).list) {
@@ -261,7 +264,7 @@ void check_fleet_folder(const std::string& folder, bool overwrite) {
 
 void write_fleet(const std::string& folder, const FleetResult& result) {
     FleetResult all = result;
-    FleetJson json{{"format", kFormat}};
+    FleetJson json{{"format", kFormat}, {"real", result.real}};
     fleet_fields(all, JsonWriter(json));
     if (all.grants) {
         FleetJson& grants = json["grants"] = FleetJson::object();

@@ -25,20 +25,6 @@ int client_of(std::size_t job) {
     return static_cast<int>(job) + 1;
 }
 
-FleetJobResult planned(const FleetJob& job) {
-    const SimulateOptions& o = job.options;
-    return {.name = job.name,
-            .workload = o.time_as,
-            .model = o.no_train ? "" : o.model,
-            .arch = std::string(word_of(o.arch)),
-            .mode = o.mode_text(),
-            .workers = o.workers,
-            .servers = o.servers,
-            .seed = o.seed,
-            .target_accuracy = o.target_accuracy,
-            .arrival_s = job.arrival_s};
-}
-
 /// What the job itself knows at its end.
 void keep(FleetJobResult& kept, const SimulationResult& found) {
     kept.end_s = found.virtual_s;
@@ -62,6 +48,20 @@ void keep(FleetJobResult& kept, const SimulationResult& found) {
 }
 
 }  // namespace
+
+FleetJobResult planned(const FleetJob& job) {
+    const SimulateOptions& o = job.options;
+    return {.name = job.name,
+            .workload = o.time_as,
+            .model = o.no_train ? "" : o.model,
+            .arch = std::string(word_of(o.arch)),
+            .mode = o.mode_text(),
+            .workers = o.workers,
+            .servers = o.servers,
+            .seed = o.seed,
+            .target_accuracy = o.target_accuracy,
+            .arrival_s = job.arrival_s};
+}
 
 FleetParts::FleetParts(const FleetPlan& plan) : plan_(plan), profile_(load_profile(plan.profile)) {
     std::map<std::string, SampleSetInfo> known;

@@ -87,4 +87,14 @@ FleetSummary summarise(const FleetResult& result) {
     return summary;
 }
 
+ExitCode fleet_exit_code(const FleetResult& result) {
+    constexpr std::ptrdiff_t kBase = 100;
+    constexpr std::ptrdiff_t kMost = 20;
+    const std::ptrdiff_t failed = std::min(
+        kMost, std::ranges::count(result.jobs, FleetJobState::kFailed, &FleetJobResult::state));
+    return result.stopped ? ExitCode::kRequeue
+           : failed > 0   ? static_cast<ExitCode>(kBase + failed)
+                          : ExitCode::kDone;
+}
+
 }  // namespace cohort

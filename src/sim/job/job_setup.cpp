@@ -66,7 +66,9 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
     spec.seed = options.seed;
     spec.node_staging = options.node_staging;
     spec.shards = options.shards;
-    spec.rebalance_servers = options.rebalance_servers;
+    spec.push_tree = parse_push_tree(options.push_tree);
+    spec.rebalance_servers =
+        spec.push_tree.on() ? RebalanceServers::kOff : options.rebalance_servers;
     if (!options.no_train) {
         spec.eval_every_samples =
             options.eval_every_samples > 0 ? options.eval_every_samples : spec.train.samples;

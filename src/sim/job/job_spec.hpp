@@ -13,6 +13,7 @@
 #include "cohort/sched/job_options.hpp"
 #include "cohort/sched/mode_options.hpp"
 #include "cohort/sched/predictor.hpp"
+#include "sched/plan/push_tree.hpp"
 #include "sim/cluster/cluster.hpp"
 
 namespace cohort {
@@ -35,6 +36,7 @@ struct JobSpec {
     NodeStaging node_staging = NodeStaging::kOff;
     ShardSizes shards = ShardSizes::kEqual;
     RebalanceServers rebalance_servers = RebalanceServers::kOff;
+    PushTreeChoice push_tree;
     // Of the accuracy on the way.
     std::int64_t eval_every_samples = 0;  ///< 0: never, not at the end either
     std::int64_t eval_samples = 0;        ///< until near the target; 0: the whole test set

@@ -36,6 +36,7 @@ public:
 private:
     class Servers;
     class Shards;
+    class Tree;
     class Worker;
     class Group;
     class Arrivals;

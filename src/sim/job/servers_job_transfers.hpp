@@ -27,18 +27,30 @@ public:
     ServerTransfers& operator=(const ServerTransfers&) = delete;
     ~ServerTransfers() = default;
 
-    /// A worker gets parameters.
-    Id pull(int worker, Action done) {
+    /// A worker gets parameters, or a share of them.
+    Id pull(int worker, Action done, double share = 1) {
         ++under_way_;
-        return job_.cluster.gather(parts_, job_.node_of(worker), bytes(),
-                                   arrival(pulled_, worker, std::move(done)));
+        return job_.cluster.gather(parts_, job_.node_of(worker), share * bytes(),
+                                   arrival(pulled_, worker, share, std::move(done)));
     }
 
-    /// A worker sends its gradient or delta, or the sum of its node's.
-    Id push(int worker, Action done) {
+    /// A worker sends its gradient or delta, or the sum of its node's, or a share of it.
+    Id push(int worker, Action done, double share = 1) {
         ++under_way_;
-        return job_.cluster.scatter(job_.node_of(worker), parts_, bytes(),
-                                    arrival(pushed_, worker, std::move(done)));
+        return job_.cluster.scatter(job_.node_of(worker), parts_, share * bytes(),
+                                    arrival(pushed_, worker, share, std::move(done)));
+    }
+
+    /// A worker sends a share of a sum, or of parameters, to one of another node.
+    void relay(int from, int to, double share, Action done) {
+        ++under_way_;
+        job_.cluster.send(job_.node_of(from), job_.node_of(to), share * bytes(),
+                          [this, from, to, share, done = std::move(done)] {
+                              --under_way_;
+                              job_.lanes.used(from, 0, share * bytes());
+                              job_.lanes.used(to, 0, share * bytes());
+                              done();
+                          });
     }
 
     /// A part of what a server owns goes to another.
@@ -129,11 +141,11 @@ private:
 
     [[nodiscard]] double bytes() const noexcept { return job_.spec.workload.parameter_bytes; }
 
-    Action arrival(Carried& carried, int worker, Action done) {
-        return [this, &carried, worker, done = std::move(done)] {
+    Action arrival(Carried& carried, int worker, double share, Action done) {
+        return [this, &carried, worker, share, done = std::move(done)] {
             --under_way_;
-            carry(carried, worker, 1);
-            job_.lanes.used(worker, 0, bytes());
+            carry(carried, worker, share);
+            job_.lanes.used(worker, 0, share * bytes());
             done();
         };
     }

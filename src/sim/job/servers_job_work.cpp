@@ -113,18 +113,25 @@ ServersJob::Release ServersJob::Worker::release(std::int64_t of_version, double 
 }
 
 void ServersJob::Worker::pull(const UpdatePtr& update) {
-    record = {.wait_s = job_->now() - free_since_s};
-    spent(LaneSpan::Kind::kWait, free_since_s);
+    begin_pull();
     pull_ = owner_->transfers_.pull(index_, [this, update] {
         pull_ = 0;
-        record.use.rx_bytes_s =
-            rate(job_->spec.workload.parameter_bytes, job_->now() - free_since_s);
-        if (update->working == 0) {
-            pulled(released.turn);
-        } else {
-            update->there.push_back({.worker = index_, .turn = released.turn});
-        }
+        pull_arrived(update);
     });
+}
+
+void ServersJob::Worker::begin_pull() {
+    record = {.wait_s = job_->now() - free_since_s};
+    spent(LaneSpan::Kind::kWait, free_since_s);
+}
+
+void ServersJob::Worker::pull_arrived(const UpdatePtr& update) {
+    record.use.rx_bytes_s = rate(job_->spec.workload.parameter_bytes, job_->now() - free_since_s);
+    if (update->working == 0) {
+        pulled(released.turn);
+    } else {
+        update->there.push_back({.worker = index_, .turn = released.turn});
+    }
 }
 
 void ServersJob::Worker::pulled(std::uint64_t turn) {

@@ -100,8 +100,11 @@ public:
 
     /// It will get the parameters of now, and no earlier ones.
     Release release(std::int64_t of_version, double lag);
-    /// Servers send what is done of the update.
+    /// Servers send what is done of the update, to this worker alone.
     void pull(const UpdatePtr& update);
+    /// Parameters are on their way to it, and have come.
+    void begin_pull();
+    void pull_arrived(const UpdatePtr& update);
     /// The update is done, and the worker has received all of it. @param turn  of the release that
     /// it is for
     void pulled(std::uint64_t turn);
@@ -114,7 +117,7 @@ public:
     void next_step();
     /// Updates its own parameters with its own or its group's gradient.
     void local_update();
-    /// A push, of its node too, leaves.
+    /// A push leaves.
     ServerTransfers::Id send_push(Action done);
     /// The lease's push is complete. @return the end of the iteration; the lease is not its any
     /// more

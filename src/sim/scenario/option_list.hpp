@@ -57,6 +57,12 @@ void each_of_cluster(Options& o, const Visit& visit) {
            "sent; auto: on nodes with several workers and no server"},
           o.node_staging);
     each_shard_option(o, visit);
+    visit({"--push-tree",
+           "Servers: sum pushes over nodes on their way: off, auto (a tree by the predicted cards; "
+           "parameters come down the same way where that is quicker), or groups of nodes whose "
+           "first is the head, 0,1,2/3,4,5",
+           "TREE"},
+          o.push_tree);
     visit({"--profile",
            fmt::format("What nodes and workloads are like: {}, or a file (docs/profiles.md)",
                        fmt::join(shipped_profiles(), ", ")),

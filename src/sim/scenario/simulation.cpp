@@ -60,6 +60,7 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
     JobSpec spec = job;
     spec.choice = waiting_for_all(spec.setting);
     spec.shards = ShardSizes::kEqual;
+    spec.push_tree = {};
     if (!spec.server_nodes.empty()) {
         spec.worker_nodes = {spec.worker_nodes.back()};
         spec.setting.live = {true};

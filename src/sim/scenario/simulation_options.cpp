@@ -9,6 +9,7 @@
 #include "cohort/optim/schedule.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sim/simulation.hpp"
+#include "sched/plan/push_tree.hpp"
 #include "sim/scenario/option_list.hpp"
 #include "sim/scenario/trace.hpp"
 
@@ -46,7 +47,23 @@ void check_places(const SimulateOptions& o) {
                 "nothing with --arch ring", std::string(word_of(o.server_nodes)));
         require(o.node_staging == NodeStaging::kAuto, "--node-staging", "nothing with --arch ring",
                 std::string(word_of(o.node_staging)));
+        require(!parse_push_tree(o.push_tree).on(), "--push-tree", "off with --arch ring",
+                o.push_tree);
     }
+}
+
+/// @param o  resolved
+void check_push_tree(const SimulateOptions& o) {
+    const PushTreeChoice tree = parse_push_tree(o.push_tree);
+    require(!tree.on() || o.shards == ShardSizes::kEqual, "--shards", "equal with --push-tree",
+            std::string(word_of(o.shards)));
+    const ClusterShape shape =
+        spread_over_nodes(o.workers, o.nodes, o.servers, o.server_nodes == ServerNodes::kOwn, 0);
+    std::vector<int> workers(static_cast<std::size_t>(shape.nodes), 0);
+    for (const int node : shape.worker_nodes) {
+        ++workers[static_cast<std::size_t>(node)];
+    }
+    (void)tree_of_groups(tree, workers);
 }
 
 /// Of all modes that may be in force.
@@ -149,6 +166,7 @@ SimulateOptions checked(SimulateOptions options) {
     check_chooser_options(options);
     check_scenario(options);
     options = resolved(std::move(options));
+    check_push_tree(options);
     understand_modes(options, mode_setting(options));
     (void)all_plans(options);
     const std::vector<std::string> shipped = shipped_profiles();

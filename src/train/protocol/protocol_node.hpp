@@ -13,6 +13,11 @@
 //     coordinator -> node's head      kSum          make that sum (the head: its lowest worker
 //     rank)
 //  4. head -> servers                 kPush         transfer: the sum
+// With a push tree (sched/plan/push_tree.hpp) some heads send their sums to another node's head,
+// in pieces (kPiece), and that head adds them to its own; the coordinator's orders say which. When
+// a head of a sum is lost, all sums below the same head of the servers are ordered again, with the
+// next incarnation, on the way that is left; orders that have not been carried out to their end are
+// dropped for the new ones, or without new ones (kDrop).
 // A worker reuses a slot when it has parameters of the version that contains the slot's gradient,
 // or when the push is refused (kFree): then no server needs the sum any more. So when a head is
 // lost, another worker of the host replaces it and computes the same sums again.
@@ -22,6 +27,8 @@ enum class NodeMessage : std::uint16_t {
     kMemory = static_cast<std::uint16_t>(MessageKind::kNodeFirst),
     kSum,
     kFree,
+    kPiece,  ///< transfer from another node: a piece of its sum
+    kDrop,
     kEnd  ///< from the rank itself: no more orders follow
 };
 
@@ -39,12 +46,37 @@ struct NodeTerm {
     auto fields() { return std::tie(push, slot, coefficient); }
 };
 
-/// Order to sum these terms and to send the sum to all servers as `sum`.
+/// A sum that another rank sends.
+struct NodeInput {
+    PushId sum;
+    std::int32_t rank = 0;
+    auto fields() { return std::tie(sum, rank); }
+};
+
+/// Order to sum these terms, then the inputs, and to send the sum as `sum`.
 struct NodeSumOrder {
     PushId sum;
     std::vector<NodeTerm> terms;  ///< in the order in which they are summed
-    ShardLayout layout;           ///< that the sum is cut by
-    auto fields() { return std::tie(sum, terms, layout); }
+    ShardLayout layout = {};      ///< that the sum is cut by for the servers
+    std::vector<NodeInput> inputs = {};
+    std::int32_t to = -1;  ///< rank of another node; -1: all servers
+    PushId top = {};       ///< the sum that this one becomes part of on the servers, or is
+    auto fields() { return std::tie(sum, terms, layout, inputs, to, top); }
+};
+
+/// A sum is not to be made, nor what becomes part of it.
+struct NodeDropOrder {
+    PushId top = {};
+    bool all = false;  ///< no sum that was ordered so far: the rank comes back, others make them
+    auto fields() { return std::tie(top, all); }
+};
+
+/// Header of a transfer between nodes: floats [n i / C, n (i + 1) / C) of a sum of n floats in
+/// ShardedLayout, for piece i of C.
+struct NodePieceHeader {
+    PushId sum;
+    std::int32_t piece = 0;
+    auto fields() { return std::tie(sum, piece); }
 };
 
 /// The rank's own push in this slot is not used.

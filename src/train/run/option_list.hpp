@@ -46,6 +46,11 @@ void each_of_exchange(Options& o, const Visit& visit) {
            "sent; auto: on hosts with several workers and no server"},
           o.node_staging);
     each_shard_option(o, visit);
+    visit({"--push-tree",
+           "Servers: sum pushes over hosts on their way: off, auto (a tree by the measured cards), "
+           "or groups of hosts whose first is the head, 0,1,2/3,4,5",
+           "TREE"},
+          o.push_tree);
     visit({"--all-reduce",
            "How a ring sums: own ring, own with sums in member order, MPI's, NCCL's; auto: nccl "
            "where every member has a GPU of its own, else the faster of ring and mpi, measured at "

@@ -8,6 +8,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
 #include "cohort/sched/policy.hpp"
+#include "sched/plan/push_tree.hpp"
 #include "train/faults/injection.hpp"
 #include "train/run/option_list.hpp"
 #include "train/worker/sleep_compute.hpp"
@@ -70,6 +71,10 @@ void check_exchange(const TrainOptions& o) {
     }
     require(o.precision == Precision::kF32 || o.device != "cpu", "--precision",
             "f32 with --device cpu", std::string(word_of(o.precision)));
+    const bool tree = parse_push_tree(o.push_tree).on();
+    require(o.servers > 0 || !tree, "--push-tree", "off where there are no servers", o.push_tree);
+    require(!tree || o.shards == ShardSizes::kEqual, "--shards", "equal with --push-tree",
+            std::string(word_of(o.shards)));
     require(o.server_device == "cpu" || o.servers > 0, "--server-device",
             "cpu where there are no servers", o.server_device);
 }

@@ -11,6 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "train/coordinator/coordinator.hpp"
+#include "train/coordinator/servers/node_cards.hpp"
 #include "train/faults/rank_faults.hpp"
 #include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"
@@ -96,6 +97,7 @@ public:
           environment_(on_this_rank(environment, world)),
           comm_{world.messenger(), world.operations(), world.map(), &world.membership()},
           parts_(options, world.map().workers()) {
+        (void)NodeCards(world.map(), options.push_tree, 0);  // the hosts can form the groups
         if (world.role() == Role::kServer) {
             server_.emplace(comm_, parts_, world.rank());
         } else {

@@ -22,10 +22,11 @@ std::string push_text(const PushId& push) {
 
 }  // namespace
 
-PushStaging::PushStaging(Device& device, std::int64_t floats)
+PushStaging::PushStaging(Device& device, std::int64_t floats, bool exact)
     : device_(device),
       pool_(std::make_unique<BufferPool>(device, floats)),
-      bytes_(static_cast<std::size_t>(floats) * sizeof(float)) {
+      bytes_(static_cast<std::size_t>(floats) * sizeof(float)),
+      exact_(exact) {
 }
 
 void PushStaging::resize(std::int64_t floats, std::uint32_t layout) {
@@ -127,7 +128,7 @@ std::vector<int> PushStaging::coming() const {
 }
 
 PushStaging::Pushes::const_iterator PushStaging::find_here(const PushId& push) const {
-    if (!is_node_sum(push)) {
+    if (exact_ || !is_node_sum(push)) {
         const auto at = pushes_.find(push);
         return at != pushes_.end() && at->second.here ? at : pushes_.end();
     }

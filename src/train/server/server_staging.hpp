@@ -22,11 +22,11 @@ namespace cohort {
 /// discarded before all of its bytes are received keeps its memory until they are. Thread safe.
 ///
 /// A node's aggregate (protocol_node.hpp) may be made more than once, under other incarnations:
-/// is_here() and take() ask for any of them.
+/// is_here() and take() ask for any of them, unless the staging is `exact`.
 class PushStaging final : public TransferSink {
 public:
     /// @param floats in every push, see ShardRange::floats
-    PushStaging(Device& device, std::int64_t floats);
+    PushStaging(Device& device, std::int64_t floats, bool exact = false);
     /// The shard is another part of the parameters from now on, of which pushes have so many
     /// floats. Those of an earlier layout, received or still to come, are not used.
     void resize(std::int64_t floats, std::uint32_t layout);
@@ -77,6 +77,7 @@ private:
     Device& device_;
     std::unique_ptr<BufferPool> pool_;
     std::size_t bytes_;
+    bool exact_;
     std::uint32_t layout_ = 0;
     BusyTime busy_;
     mutable std::mutex mutex_;

@@ -6,6 +6,8 @@
 
 #include "cohort/core/error.hpp"
 #include "sched/plan/lease_work.hpp"
+#include "sched/plan/push_tree.hpp"
+#include "train/protocol/complete_transfers.hpp"
 
 namespace cohort {
 namespace {
@@ -41,6 +43,18 @@ std::vector<bool> staging_nodes(const RankMap& map, NodeStaging choice, bool det
         ++(one.rank < map.servers ? node.servers : node.workers);
     }
     return staging_nodes(nodes, map.servers > 0 ? choice : NodeStaging::kOff, deterministic);
+}
+
+std::vector<bool> slot_nodes(const RankMap& map, const TrainOptions& options) {
+    if (map.servers > 0 && parse_push_tree(options.push_tree).on()) {
+        return std::vector<bool>(static_cast<std::size_t>(map.nodes()), true);
+    }
+    return staging_nodes(map, options.node_staging, options.deterministic);
+}
+
+int tree_pieces(const TrainOptions& options, std::int64_t floats) {
+    const bool automatic = parse_push_tree(options.push_tree).kind == PushTreeChoice::Kind::kAuto;
+    return automatic ? most_pieces(static_cast<double>(floats) * sizeof(float)) : 1;
 }
 
 SlotMemory::SlotMemory(NodeMemory memory, std::int64_t floats)
@@ -92,8 +106,9 @@ std::optional<int> NodeSlots::find_free(std::int64_t version) const noexcept {
 }
 
 NodeAgent::NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker,
-                     int descriptor)
-    : comm_(comm), layout_(layout), pool_(*device_, layout.floats()) {
+                     int descriptor, int pieces)
+    : comm_(comm), sums_(comm, layout, pieces) {
+    comm.messenger.set_sink(Port::kNode, &sums_.inbox());
     const int rank = comm.map.rank_of_worker(worker);
     const int node = comm.map.ranks[static_cast<std::size_t>(rank)].node;
     for (const int other : comm.map.on_node(node)) {
@@ -108,6 +123,7 @@ NodeAgent::NodeAgent(const CommContext& comm, const ShardedLayout& layout, int w
 NodeAgent::~NodeAgent() {
     comm_.send({comm_.messenger.rank(), Port::kNode}, Port::kNode, NodeMessage::kEnd, Empty{});
     thread_.join();
+    comm_.messenger.set_sink(Port::kNode, nullptr);
 }
 
 void NodeAgent::check() const {
@@ -119,7 +135,7 @@ void NodeAgent::check() const {
 void NodeAgent::run() noexcept {
     constexpr Clock::Seconds kLook{60};
     try {
-        while (!ended_ || !line_.empty()) {
+        while (!ended_ || !sums_.idle()) {
             std::optional<Message> message;
             {
                 const auto wait =
@@ -129,8 +145,16 @@ void NodeAgent::run() noexcept {
                 }
             }
             handle(*message);
-            advance();
+            sums_.advance();
         }
+        complete_transfers(
+            comm_, Port::kNode, "last sums of other nodes",
+            [this] { return sums_.inbox().coming(); },
+            [this](const Message& last) {
+                if (static_cast<NodeMessage>(last.kind) == NodeMessage::kPiece) {
+                    sums_.inbox().forget(decode<NodePieceHeader>(last.body));
+                }
+            });
     } catch (...) {
         failure_ = std::current_exception();
         failed_ = true;
@@ -139,13 +163,13 @@ void NodeAgent::run() noexcept {
 
 void NodeAgent::handle(const Message& message) {
     switch (static_cast<NodeMessage>(message.kind)) {
-        case NodeMessage::kMemory: open(decode<NodeMemoryNote>(message.body)); break;
-        case NodeMessage::kSum: line_.push_back(decode<NodeSumOrder>(message.body)); break;
-        case NodeMessage::kFree: {
-            const auto order = decode<NodeFreeOrder>(message.body);
-            memory_.at(order.push.worker).set_free(order.slot, order.push, 0);
+        case NodeMessage::kMemory: sums_.open(decode<NodeMemoryNote>(message.body)); break;
+        case NodeMessage::kSum: sums_.add(decode<NodeSumOrder>(message.body)); break;
+        case NodeMessage::kPiece:
+            sums_.inbox().arrived(decode<NodePieceHeader>(message.body));
             break;
-        }
+        case NodeMessage::kDrop: sums_.drop(decode<NodeDropOrder>(message.body)); break;
+        case NodeMessage::kFree: sums_.set_free(decode<NodeFreeOrder>(message.body)); break;
         case NodeMessage::kEnd: ended_ = true; break;
         default:
             fail<PeerError>({.where = "node staging",
@@ -155,65 +179,189 @@ void NodeAgent::handle(const Message& message) {
     }
 }
 
-void NodeAgent::open(const NodeMemoryNote& note) {
+NodeSums::NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces)
+    : comm_(comm),
+      layout_(layout),
+      pool_(*device_, layout.floats()),
+      inbox_(*device_, layout.floats(), pieces) {
+}
+
+void NodeSums::set_free(const NodeFreeOrder& order) {
+    memory_.at(order.push.worker).set_free(order.slot, order.push, 0);
+}
+
+void NodeSums::open(const NodeMemoryNote& note) {
     const int rank = comm_.map.rank_of_worker(note.worker);
     const RankInfo& info = comm_.map.ranks.at(static_cast<std::size_t>(rank));
     memory_.insert_or_assign(note.worker,
                              SlotMemory::open(info.pid, note.descriptor, layout_.floats()));
 }
 
-/// Notes of memory come from other ranks than orders, and may be later.
-void NodeAgent::advance() {
-    while (!line_.empty() && unknown().empty()) {
-        lacks_.reset();
-        make(line_.front());
-        line_.pop_front();
+/// Sums are made in the order of versions: other nodes wait for those of older updates first.
+void NodeSums::add(NodeSumOrder order) {
+    if (order.top.incarnation > 0) {
+        PushId before = order.top;
+        --before.incarnation;
+        drop({.top = before});
     }
-    if (!line_.empty() && !lacks_) {
-        lacks_ = comm_.operations.begin("memory of the node", line_.front().sum.sequence,
-                                        [ranks = unknown()] { return ranks; });
+    const auto later = std::ranges::find_if(line_, [&](const NodeSumOrder& other) {
+        const bool begun = sum_ != nullptr && &other == &line_.front();
+        return other.sum.sequence > order.sum.sequence && !begun;
+    });
+    line_.insert(later, std::move(order));
+}
+
+/// Forgets orders for this incarnation of a sum on the servers, and older ones.
+void NodeSums::drop(const NodeDropOrder& order) {
+    for (auto at = line_.begin(); at != line_.end();) {
+        const bool named =
+            same_push(at->top, order.top) && at->top.incarnation <= order.top.incarnation;
+        if (!named && !order.all) {
+            ++at;
+            continue;
+        }
+        for (const NodeInput& input : at->inputs) {
+            inbox_.discard(input.sum);
+        }
+        if (order.all) {  // nobody else may have made it, and servers do not need it
+            free_slots(*at);
+        }
+        if (at == line_.begin()) {
+            sum_ = nullptr;
+            lacks_.reset();
+        }
+        at = line_.erase(at);
     }
 }
 
-/// World ranks whose memory the first order needs and that have not told of it.
-std::vector<int> NodeAgent::unknown() const {
+void NodeSums::advance() {
+    while (!line_.empty()) {
+        std::vector<int> ranks = missing();
+        if (!ranks.empty()) {
+            if (!lacks_) {
+                lacks_ =
+                    comm_.operations.begin("sums and memory of nodes", line_.front().sum.sequence,
+                                           [ranks = std::move(ranks)] { return ranks; });
+            }
+            return;
+        }
+        lacks_.reset();
+        make_piece();
+    }
+}
+
+/// World ranks whose memory the first order needs and that have not told of it, or that have not
+/// sent the next piece; the whole of it when it goes to the servers.
+std::vector<int> NodeSums::missing() const {
+    const NodeSumOrder& order = line_.front();
     std::vector<int> ranks;
-    for (const NodeTerm& term : line_.front().terms) {
+    for (const NodeTerm& term : order.terms) {
         if (!memory_.contains(term.push.worker)) {
             ranks.push_back(comm_.map.rank_of_worker(term.push.worker));
+        }
+    }
+    const int next = sum_ == nullptr ? 0 : made_;
+    const int end = order.to < 0 ? inbox_.pieces() : next + 1;
+    for (const NodeInput& input : order.inputs) {
+        for (int piece = next; piece < end; ++piece) {
+            if (!inbox_.is_here(input.sum, piece)) {
+                ranks.push_back(input.rank);
+                break;
+            }
         }
     }
     return ranks;
 }
 
-void NodeAgent::make(const NodeSumOrder& order) {
-    const std::shared_ptr<float> sum = pool_.take();
-    std::vector<SumTerm> terms;
-    for (const NodeTerm& term : order.terms) {
-        terms.push_back({.values = memory_.at(term.push.worker).values(term.slot).data(),
-                         .coefficient = static_cast<float>(term.coefficient)});
+void NodeSums::make_piece() {
+    const NodeSumOrder& order = line_.front();
+    if (sum_ == nullptr) {
+        sum_ = pool_.take();
+        made_ = 0;
     }
-    for (const ShardRange& shard : shards_of(order.layout, layout_.state())) {
-        make_part(shard, terms, sum, {order.sum, order.layout.number});
+    if (order.to < 0) {
+        send_to_servers(order);
+    } else {
+        const std::int64_t begin = inbox_.begin_of(made_);
+        make_part(made_, [](std::int64_t /*end*/) {});
+        const std::span<const float> piece(
+            sum_.get() + begin, static_cast<std::size_t>(inbox_.begin_of(made_ + 1) - begin));
+        comm_
+            .start_transfer({order.to, Port::kNode}, Port::kNode, NodeMessage::kPiece,
+                            NodePieceHeader{order.sum, made_}, piece, ChunkOrder::kForward, sum_)
+            ->release(piece.size_bytes());
+        ++made_;
     }
-    for (const NodeTerm& term : order.terms) {
-        memory_.at(term.push.worker)
-            .set_free(term.slot, term.push, static_cast<std::int64_t>(order.sum.sequence));
+    if (made_ == inbox_.pieces()) {
+        finish();
     }
 }
 
-void NodeAgent::make_part(const ShardRange& shard, const std::vector<SumTerm>& terms,
-                          const std::shared_ptr<float>& sum, const PushHeader& push) {
-    const std::span<float> part = ShardedLayout::part(sum.get(), shard);
-    const std::int64_t begin = part.data() - sum.get();
-    const auto transfer =
-        comm_.start_transfer({comm_.map.rank_of_server(shard.part), Port::kServer}, Port::kNode,
-                             MessageKind::kPush, push, part, ChunkOrder::kForward, sum);
-    for (std::int64_t at = 0; at < shard.floats(); at += kLeavingFloats) {
-        const std::int64_t n = std::min(kLeavingFloats, shard.floats() - at);
-        weighted_sum(terms, begin + at, part.data() + at, n);
-        transfer->release(static_cast<std::uint64_t>(at + n) * sizeof(float));
+/// Sums a piece of the first order, block by block. @param made  called with the floats of the sum
+/// that are made so far
+void NodeSums::make_part(int piece, const std::function<void(std::int64_t end)>& made) {
+    const NodeSumOrder& order = line_.front();
+    const std::int64_t begin = inbox_.begin_of(piece);
+    const std::int64_t end = inbox_.begin_of(piece + 1);
+    std::vector<SumTerm> terms;
+    for (const NodeTerm& term : order.terms) {
+        terms.push_back({.values = memory_.at(term.push.worker).values(term.slot).data() + begin,
+                         .coefficient = static_cast<float>(term.coefficient)});
     }
+    std::vector<std::shared_ptr<const float>> inputs;
+    for (const NodeInput& input : order.inputs) {
+        inputs.push_back(inbox_.take(input.sum, piece));
+        terms.push_back({.values = inputs.back().get(), .coefficient = 1});
+    }
+    for (std::int64_t at = begin; at < end; at += kLeavingFloats) {
+        const std::int64_t n = std::min(kLeavingFloats, end - at);
+        weighted_sum(terms, at - begin, sum_.get() + at, n);
+        made(at + n);
+    }
+}
+
+/// One transfer per server, which leaves while the sum is made.
+void NodeSums::send_to_servers(const NodeSumOrder& order) {
+    const std::vector<ShardRange> shards = shards_of(order.layout, layout_.state());
+    std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
+    for (const ShardRange& shard : shards) {
+        transfers.push_back(comm_.start_transfer(
+            {comm_.map.rank_of_server(shard.part), Port::kServer}, Port::kNode, MessageKind::kPush,
+            PushHeader{order.sum, order.layout.number}, ShardedLayout::part(sum_.get(), shard),
+            ChunkOrder::kForward, sum_));
+    }
+    for (; made_ < inbox_.pieces(); ++made_) {
+        make_part(made_, [&](std::int64_t end) {
+            for (std::size_t i = 0; i < transfers.size(); ++i) {
+                const std::span<float> part = ShardedLayout::part(sum_.get(), shards[i]);
+                const std::int64_t done = end - (part.data() - sum_.get());
+                if (done > 0) {
+                    transfers[i]->release(std::min(static_cast<std::uint64_t>(done) * sizeof(float),
+                                                   static_cast<std::uint64_t>(part.size_bytes())));
+                }
+            }
+        });
+    }
+}
+
+/// Slots may be used again by owners with parameters that contain the sum.
+void NodeSums::free_slots(const NodeSumOrder& order) const {
+    for (const NodeTerm& term : order.terms) {
+        if (const auto memory = memory_.find(term.push.worker); memory != memory_.end()) {
+            memory->second.set_free(term.slot, term.push,
+                                    static_cast<std::int64_t>(order.sum.sequence));
+        }
+    }
+}
+
+/// All pieces of the first order are made. What comes late of old updates is thrown away.
+void NodeSums::finish() {
+    constexpr std::int64_t kKept = 64;  // versions that may be ordered again
+    const NodeSumOrder& order = line_.front();
+    free_slots(order);
+    inbox_.discard_sums(static_cast<std::int64_t>(order.sum.sequence) - kKept);
+    line_.pop_front();
+    sum_ = nullptr;
 }
 
 }  // namespace cohort

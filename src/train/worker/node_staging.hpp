@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,12 +15,14 @@
 
 #include "cohort/comm/rank_map.hpp"
 #include "cohort/sched/job_options.hpp"
+#include "cohort/train/options.hpp"
 #include "comm/transfer/node_memory.hpp"
 #include "optim/weighted_sum.hpp"
 #include "tensor/buffer_pool.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/protocol_node.hpp"
+#include "train/worker/piece_inbox.hpp"
 #include "train/worker/servers/worker_parameters.hpp"
 
 namespace cohort {
@@ -28,6 +31,11 @@ namespace cohort {
 /// none with rings.
 [[nodiscard]] std::vector<bool> staging_nodes(const RankMap& map, NodeStaging choice,
                                               bool deterministic);
+
+/// Nodes whose workers have slots: those that stage, and with a push tree all.
+[[nodiscard]] std::vector<bool> slot_nodes(const RankMap& map, const TrainOptions& options);
+/// Pieces of sums between nodes, the same on all ranks: sums of groups travel whole.
+[[nodiscard]] int tree_pieces(const TrainOptions& options, std::int64_t floats);
 
 /// Memory for pushes of one worker that all ranks of its host can read.
 class SlotMemory {
@@ -75,15 +83,58 @@ private:
     std::array<std::optional<PushId>, SlotMemory::kSlots> used_;
 };
 
-/// A worker's part in its node's staging besides its own slots: makes the sums that the coordinator
-/// orders (protocol_node.hpp), on a thread of its own, because the computing thread is busy. Every
-/// worker of the node has one, so that any of them can be the head. Cost of a sum: one read of each
-/// gradient from shared memory, one write, one transfer per server.
+/// Makes the sums that the coordinator orders (protocol_node.hpp), in the order of versions. Cost
+/// of a sum: one read of each gradient from shared memory and of each sum from another node, one
+/// write, one transfer per server, or one per piece to another node. A sum for another node leaves
+/// piece by piece as its inputs come; one for the servers begins to leave when all its inputs are
+/// there, so that none ever stays half sent. One thread; the inbox is for the communication thread
+/// too.
+class NodeSums {
+public:
+    /// @param comm, layout  outlive it  @param pieces  of sums between nodes
+    NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces);
+
+    [[nodiscard]] PieceInbox& inbox() noexcept { return inbox_; }
+    [[nodiscard]] bool idle() const noexcept { return line_.empty(); }
+    /// Slots of a worker of the node.
+    void open(const NodeMemoryNote& note);
+    void add(NodeSumOrder order);
+    void drop(const NodeDropOrder& order);
+    void set_free(const NodeFreeOrder& order);
+    /// Makes what can be made. Notes of memory and pieces come from other ranks than orders, and
+    /// may be later: what the first order lacks is a wait of the operation board.
+    void advance();
+
+private:
+    [[nodiscard]] std::vector<int> missing() const;
+    void make_piece();
+    void make_part(int piece, const std::function<void(std::int64_t end)>& made);
+    void send_to_servers(const NodeSumOrder& order);
+    void free_slots(const NodeSumOrder& order) const;
+    void finish();
+
+    const CommContext& comm_;
+    const ShardedLayout& layout_;
+    std::unique_ptr<Device> device_ = make_cpu_device(1);
+    BufferPool pool_;
+    PieceInbox inbox_;
+    std::map<int, SlotMemory> memory_;  ///< by worker
+    std::deque<NodeSumOrder> line_;     ///< the first lacks a worker's memory, or pieces
+    std::shared_ptr<float> sum_;        ///< of the first, once it is begun
+    int made_ = 0;                      ///< pieces of it
+    std::optional<OperationBoard::Wait> lacks_;
+};
+
+/// A worker's part in its node's staging besides its own slots: makes sums on a thread of its own,
+/// because the computing thread is busy. Every worker of the node has one, so that any of them can
+/// be the head.
 class NodeAgent {
 public:
     /// Tells the other workers of the node of this one's memory, and starts. @param comm, layout
     /// outlive it  @param worker index  @param descriptor of its slots, see NodeSlots
-    NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker, int descriptor);
+    /// @param pieces  of sums between nodes, the same on all ranks
+    NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker, int descriptor,
+              int pieces = 1);
     NodeAgent(const NodeAgent&) = delete;
     NodeAgent& operator=(const NodeAgent&) = delete;
     /// Carries out the orders that have come, then ends. What it has begun to send leaves.
@@ -95,20 +146,9 @@ public:
 private:
     void run() noexcept;
     void handle(const Message& message);
-    void open(const NodeMemoryNote& note);
-    void advance();
-    [[nodiscard]] std::vector<int> unknown() const;
-    void make(const NodeSumOrder& order);
-    void make_part(const ShardRange& shard, const std::vector<SumTerm>& terms,
-                   const std::shared_ptr<float>& sum, const PushHeader& push);
 
     const CommContext& comm_;
-    const ShardedLayout& layout_;
-    std::unique_ptr<Device> device_ = make_cpu_device(1);
-    BufferPool pool_;
-    std::map<int, SlotMemory> memory_;  ///< by worker
-    std::deque<NodeSumOrder> line_;     ///< the first lacks a worker's memory
-    std::optional<OperationBoard::Wait> lacks_;
+    NodeSums sums_;
     bool ended_ = false;
     std::uint64_t waits_ = 0;
     std::atomic<bool> failed_{false};

@@ -5,7 +5,7 @@ cohort_add_unit_tests(sched LIBS cohort::sched fmt::fmt TOPICS
   fleet/making_room fleet/placement
   modes/adaptive modes/choosing modes/modes modes/overdue modes/own_times modes/policy
   modes/policy_star modes/star_rules
-  plan/plan plan/ring_rules
+  plan/plan plan/push_tree plan/ring_rules
   servers/shard_balancer servers/shard_shares
   predict/lstm predict/predictor_scores predict/predictors
   telemetry/straggler_news telemetry/stragglers telemetry/telemetry)

@@ -2,12 +2,21 @@
 
 #include <algorithm>
 
+#include "cohort/core/error.hpp"
 #include "sched/plan/lease_work.hpp"
 
 namespace cohort {
 
 NodeAggregation::NodeAggregation(const RankMap& map, std::vector<bool> nodes)
-    : map_(map), nodes_(std::move(nodes)), live_(static_cast<std::size_t>(map.workers()), true) {
+    : map_(map),
+      nodes_(std::move(nodes)),
+      tree_(map.nodes()),
+      live_(static_cast<std::size_t>(map.workers()), true) {
+}
+
+void NodeAggregation::use_tree(PushTree tree) {
+    check_invariant(tree.nodes() == map_.nodes(), "the tree has all nodes");
+    tree_ = std::move(tree);
 }
 
 int NodeAggregation::node_of(int worker) const {
@@ -25,14 +34,18 @@ std::optional<int> NodeAggregation::head(int node) const {
 
 bool NodeAggregation::stages(int worker, const SyncPlan& plan) const {
     const int node = node_of(worker);
-    if (!nodes_.at(static_cast<std::size_t>(node)) || !stages_pushes(plan, worker)) {
+    if (!stages_pushes(plan, worker)) {
         return false;
+    }
+    if (tree_.parents()[static_cast<std::size_t>(node)] != PushTree::kServers ||
+        std::ranges::count(tree_.parents(), node) > 0) {
+        return true;
     }
     int neighbours = 0;
     for (std::size_t other = 0; other < live_.size(); ++other) {
         neighbours += live_[other] && node_of(static_cast<int>(other)) == node ? 1 : 0;
     }
-    return neighbours > 1;
+    return nodes_.at(static_cast<std::size_t>(node)) && neighbours > 1;
 }
 
 /// Who computes on a version has it from all servers: none lacks a sum for it.
@@ -41,47 +54,113 @@ void NodeAggregation::arrived(const PushReport& ticket) {
         slots_[ticket.push] = ticket.slot;
     }
     std::erase_if(sums_, [&](const Sum& sum) {
-        return static_cast<std::int64_t>(sum.order.sum.sequence) <= ticket.version;
+        return static_cast<std::int64_t>(sum.top.sequence) <= ticket.version;
     });
 }
 
 NodeAggregation::Orders NodeAggregation::split(FireOrder& order, const ShardLayout& layout) {
-    std::map<int, NodeSumOrder> parts;  // by node
+    Sum all;
+    std::map<int, double> weights;  // by node
     std::vector<WeightedPush> pushes;
     for (const WeightedPush& push : order.pushes) {
         const auto slot = slots_.extract(push.push);
         if (slot.empty()) {
             pushes.push_back(push);
         } else {
-            parts[node_of(push.push.worker)].terms.push_back(
+            const int node = node_of(push.push.worker);
+            all.terms[node].push_back(
                 {.push = push.push, .slot = slot.mapped(), .coefficient = push.coefficient});
+            weights[node] += push.coefficient;
         }
     }
+    const std::vector<int> route = route_of(all);
+    std::map<int, Sum> sums;  // by the node that sends it to the servers
+    std::map<int, double> sum_weights;
+    for (auto& [node, terms] : all.terms) {
+        int top = node;
+        for (int to = route[static_cast<std::size_t>(node)]; to >= 0;
+             to = route[static_cast<std::size_t>(top)]) {
+            top = to;
+        }
+        sums[top].terms[node] = std::move(terms);
+        sum_weights[top] += weights[node];
+    }
     Orders orders;
-    for (auto& [node, sum] : parts) {
-        double weight = 0;
-        for (const NodeTerm& term : sum.terms) {
-            weight += term.coefficient;
+    for (auto& [top, sum] : sums) {
+        const double weight = sum_weights[top];
+        for (auto& [node, terms] : sum.terms) {
+            for (NodeTerm& term : terms) {
+                term.coefficient = weight > 0 ? term.coefficient / weight : 0;
+            }
         }
-        for (NodeTerm& term : sum.terms) {
-            term.coefficient = weight > 0 ? term.coefficient / weight : 0;
-        }
-        sum.sum = node_sum(node, order.version);
+        sum.top = node_sum(top, order.version);
         sum.layout = layout;
-        pushes.push_back({.push = sum.sum, .coefficient = weight, .version = 0});
-        order_sum(node, std::move(sum), orders);
+        pushes.push_back({.push = sum.top, .coefficient = weight, .version = 0});
+        order_sum(std::move(sum), orders);
     }
     order.pushes = std::move(pushes);
     return orders;
 }
 
-void NodeAggregation::order_sum(int node, NodeSumOrder order, Orders& orders) {
-    if (const std::optional<int> rank = head(node)) {
-        sums_.push_back({*rank, order});
-        orders.sums.emplace_back(*rank, std::move(order));
-    } else {
-        orders.gone.push_back(order.sum);
+/// Way of a sum's parts over the nodes that live, without those that are lost.
+std::vector<int> NodeAggregation::route_of(const Sum& sum) const {
+    std::vector<bool> parts(static_cast<std::size_t>(tree_.nodes()), false);
+    std::vector<bool> live(parts.size(), false);
+    for (const auto& [node, terms] : sum.terms) {
+        parts[static_cast<std::size_t>(node)] = true;
     }
+    for (std::size_t worker = 0; worker < live_.size(); ++worker) {
+        if (live_[worker]) {
+            live[static_cast<std::size_t>(node_of(static_cast<int>(worker)))] = true;
+        }
+    }
+    return tree_.route(parts, live);
+}
+
+/// When several nodes are left that would send to the servers, the first of them is head of the
+/// others: servers wait for one sum.
+void NodeAggregation::order_sum(Sum sum, Orders& orders) {
+    std::vector<int> route = route_of(sum);
+    int top = PushTree::kNobody;
+    for (const int node : tree_.from_the_top()) {
+        int& to = route[static_cast<std::size_t>(node)];
+        if (to == PushTree::kServers && top == PushTree::kNobody) {
+            top = node;
+        } else if (to == PushTree::kServers) {
+            to = top;
+        }
+    }
+    if (top == PushTree::kNobody) {
+        orders.gone.push_back(sum.top);
+        return;
+    }
+    const auto id_of = [&](int node) {
+        return node == top ? sum.top
+                           : node_sum(node, static_cast<std::int64_t>(sum.top.sequence),
+                                      sum.top.incarnation);
+    };
+    sum.ranks.clear();
+    for (int node = 0; node < tree_.nodes(); ++node) {
+        const int to = route[static_cast<std::size_t>(node)];
+        if (to == PushTree::kNobody) {
+            continue;
+        }
+        NodeSumOrder order{.sum = id_of(node), .terms = {}, .layout = sum.layout, .top = sum.top};
+        if (const auto terms = sum.terms.find(node); terms != sum.terms.end()) {
+            order.terms = terms->second;
+        }
+        for (int child = 0; child < tree_.nodes(); ++child) {
+            if (route[static_cast<std::size_t>(child)] == node) {
+                order.inputs.push_back({.sum = id_of(child), .rank = *head(child)});
+            }
+        }
+        if (node != top) {
+            order.to = *head(to);
+        }
+        sum.ranks.push_back(*head(node));
+        orders.sums.emplace_back(sum.ranks.back(), std::move(order));
+    }
+    sums_.push_back(std::move(sum));
 }
 
 std::optional<std::pair<int, NodeFreeOrder>> NodeAggregation::discard(const PushId& push) {
@@ -93,23 +172,25 @@ std::optional<std::pair<int, NodeFreeOrder>> NodeAggregation::discard(const Push
                      NodeFreeOrder{.push = push, .slot = slot.mapped()});
 }
 
-/// Those that it was to make and may not have made.
+/// Those in which it had a part, and that may not be made.
 std::vector<NodeAggregation::Sum> NodeAggregation::take_sums(int worker) {
     const int rank = map_.rank_of_worker(worker);
-    const auto others = std::stable_partition(sums_.begin(), sums_.end(),
-                                              [rank](const Sum& sum) { return sum.rank != rank; });
+    const auto others = std::stable_partition(sums_.begin(), sums_.end(), [rank](const Sum& sum) {
+        return std::ranges::count(sum.ranks, rank) == 0;
+    });
     std::vector<Sum> left(others, sums_.end());
     sums_.erase(others, sums_.end());
     return left;
 }
 
+/// All parts of a sum are made again, on the way that is left.
 NodeAggregation::Orders NodeAggregation::lost(int worker) {
     live_.at(static_cast<std::size_t>(worker)) = false;
     const int node = node_of(worker);
     Orders orders;
     for (Sum& sum : take_sums(worker)) {
-        ++sum.order.sum.incarnation;
-        order_sum(node, std::move(sum.order), orders);
+        ++sum.top.incarnation;
+        order_sum(std::move(sum), orders);
     }
     for (const auto& [push, slot] : slots_) {
         if (node_of(push.worker) == node && !head(node)) {
@@ -121,15 +202,26 @@ NodeAggregation::Orders NodeAggregation::lost(int worker) {
 
 NodeAggregation::Orders NodeAggregation::lost_at_the_end(int worker) {
     live_.at(static_cast<std::size_t>(worker)) = false;
+    const int lost = map_.rank_of_worker(worker);
     Orders orders;
     for (const Sum& sum : take_sums(worker)) {
-        orders.gone.push_back(sum.order.sum);
+        orders.gone.push_back(sum.top);
+        for (const int rank : sum.ranks) {
+            if (rank != lost) {
+                orders.drops.emplace_back(rank, NodeDropOrder{.top = sum.top});
+            }
+        }
     }
     return orders;
 }
 
-void NodeAggregation::joined(int worker) {
+NodeAggregation::Orders NodeAggregation::joined(int worker) {
     live_.at(static_cast<std::size_t>(worker)) = true;
+    Orders orders;
+    if (nodes_.at(static_cast<std::size_t>(node_of(worker))) || !tree_.flat()) {
+        orders.drops.emplace_back(map_.rank_of_worker(worker), NodeDropOrder{.all = true});
+    }
+    return orders;
 }
 
 }  // namespace cohort

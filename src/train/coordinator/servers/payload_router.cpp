@@ -7,11 +7,20 @@
 
 namespace cohort {
 
-PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes, ShardLayout layout)
+PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes, NodeCards cards,
+                             ShardLayout layout)
     : comm_(comm),
       nodes_(comm.map, std::move(nodes)),
+      cards_(std::move(cards)),
       layout_(std::move(layout)),
       live_(static_cast<std::size_t>(comm.map.workers()), true) {
+    nodes_.use_tree(cards_.tree());
+}
+
+void PayloadRouter::received(int worker, double bytes_per_s) {
+    if (cards_.received(worker, bytes_per_s)) {
+        nodes_.use_tree(cards_.tree());
+    }
 }
 
 void PayloadRouter::discard(const PushId& push) {
@@ -32,6 +41,9 @@ void PayloadRouter::send_update(FireOrder& order) {
 }
 
 void PayloadRouter::send_node_orders(const NodeAggregation::Orders& orders) {
+    for (const auto& [rank, order] : orders.drops) {
+        send_order(comm_, {rank, Port::kNode}, NodeMessage::kDrop, order);
+    }
     for (const auto& [rank, order] : orders.sums) {
         send_order(comm_, {rank, Port::kNode}, NodeMessage::kSum, order);
     }
@@ -61,7 +73,7 @@ void PayloadRouter::worker_lost_at_the_end(int worker) {
 
 void PayloadRouter::worker_joined(int worker) {
     live_.at(static_cast<std::size_t>(worker)) = true;
-    nodes_.joined(worker);
+    send_node_orders(nodes_.joined(worker));
 }
 
 void PayloadRouter::send_frees(int worker) {

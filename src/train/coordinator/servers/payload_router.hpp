@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "train/coordinator/servers/node_aggregation.hpp"
+#include "train/coordinator/servers/node_cards.hpp"
 #include "train/protocol/comm_context.hpp"
 
 namespace cohort {
@@ -12,8 +13,9 @@ namespace cohort {
 /// sends orders about them there.
 class PayloadRouter {
 public:
-    /// @param nodes  see staging_nodes  @param layout  of the servers at the start
-    PayloadRouter(CommContext comm, std::vector<bool> nodes, ShardLayout layout);
+    /// @param nodes  see staging_nodes  @param cards  choose the tree of the nodes' sums
+    /// @param layout  of the servers at the start
+    PayloadRouter(CommContext comm, std::vector<bool> nodes, NodeCards cards, ShardLayout layout);
 
     [[nodiscard]] bool live(int worker) const { return live_.at(static_cast<std::size_t>(worker)); }
     /// Whether a worker's pushes stay on its node.
@@ -23,6 +25,8 @@ public:
     /// How the parameters are divided among servers.
     [[nodiscard]] const ShardLayout& layout() const noexcept { return layout_; }
     void set_layout(ShardLayout layout) { layout_ = std::move(layout); }
+    /// A worker received parameters at this rate: sums may travel over another tree from now on.
+    void received(int worker, double bytes_per_s);
     /// Every ticket is to be told, before anything else is done with its push.
     void arrived(const PushReport& ticket) { nodes_.arrived(ticket); }
     /// The push is not used.
@@ -45,6 +49,7 @@ private:
 
     CommContext comm_;
     NodeAggregation nodes_;
+    NodeCards cards_;
     ShardLayout layout_;
     std::vector<bool> live_;            ///< by worker
     std::vector<NodeFreeOrder> frees_;  ///< for lost workers: sent when they join

@@ -17,6 +17,7 @@ ServersUpdateDriver::ServersUpdateDriver(CommContext comm, const JobContext& par
       arrivals_(comm.map.servers),
       payloads_(comm,
                 staging_nodes(comm.map, parts.options.node_staging, parts.options.deterministic),
+                NodeCards(comm.map, parts.options.push_tree, push_bytes(parts)),
                 ShardMoves::first_layout(parts, comm.map)),
       moves_(comm, parts, session_, payloads_),
       orders_(comm, observer, payloads_, moves_),
@@ -208,6 +209,9 @@ void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
         record.steps = lease->work.steps;
     }
     observer_.timed(record);
+    if (!parts_.options.deterministic) {
+        payloads_.received(ticket.push.worker, record.use.rx_bytes_s);
+    }
     if (ticket.halves && ticket.finite) {
         session_.gradients().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
                                     ticket.gradient_norm);

@@ -13,6 +13,7 @@
 #include "core/log.hpp"
 #include "core/units.hpp"
 #include "data/import/csv_text.hpp"
+#include "sched/plan/push_tree.hpp"
 
 namespace cohort {
 namespace {
@@ -23,6 +24,10 @@ std::vector<int> nodes_of(const RankMap& map, int begin, int end) {
         nodes.push_back(map.ranks.at(static_cast<std::size_t>(rank)).node);
     }
     return nodes;
+}
+
+bool has_tree(const JobContext& parts) {
+    return parse_push_tree(parts.options.push_tree).on();
 }
 
 /// "1:3". Errors: UsageError.
@@ -69,7 +74,7 @@ ShardMoves::ShardMoves(CommContext comm, const JobContext& parts, TrainingSessio
                 nodes_of(comm.map, comm.map.servers, comm.map.size()),
                 initial_shares(parts.options.shards, comm.map)),
       busy_s_(static_cast<std::size_t>(comm.map.servers), 0),
-      automatic_(parts.options.rebalance_servers == RebalanceServers::kOn &&
+      automatic_(parts.options.rebalance_servers == RebalanceServers::kOn && !has_tree(parts) &&
                  session.load() != nullptr && comm.map.servers > 1) {
 }
 
@@ -98,6 +103,11 @@ bool ShardMoves::request(const std::string& words) {
     if (words.empty()) {
         answer_ = places();
         return false;
+    }
+    if (has_tree(parts_)) {
+        fail<UsageError>({.where = "request",
+                          .what = "shards do not move in a job with --push-tree",
+                          .hint = "the job without --push-tree"});
     }
     if (wanted_) {
         fail<UsageError>({.where = "request", .what = "shards are being moved", .hint = "later"});

@@ -99,9 +99,10 @@ PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
     const TrainOptions& options = context.job().options;
     const auto rank = static_cast<std::size_t>(comm.messenger.rank());
     const auto node = static_cast<std::size_t>(comm.map.ranks[rank].node);
-    if (staging_nodes(comm.map, options.node_staging, options.deterministic)[node]) {
+    if (slot_nodes(comm.map, options)[node]) {
         slots_.emplace(layout.floats());
-        agent_.emplace(comm, layout, context.worker(), slots_->descriptor());
+        agent_.emplace(comm, layout, context.worker(), slots_->descriptor(),
+                       tree_pieces(options, layout.floats()));
     }
 }
 

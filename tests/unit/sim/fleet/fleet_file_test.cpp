@@ -163,6 +163,8 @@ TEST(FleetFile, RefusesByFileLineJobAndKey) {
     EXPECT_THAT(refusal(kFleet, {"mode=3"}), HasSubstr("[--set] not a key of a fleet's file"));
     EXPECT_THAT(refusal(kFleet, {"defaults.predictor=oracle"}),
                 HasSubstr("nobody knows what other jobs will do"));
+    EXPECT_THAT(refusal(kFleet, {"defaults.push-tree=0,1"}),
+                HasSubstr("a job's nodes are chosen when it starts"));
 }
 
 TEST(FleetFile, RefusesWrongArrivals) {

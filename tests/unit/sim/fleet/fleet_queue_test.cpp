@@ -163,4 +163,20 @@ TEST(FleetPlacement, WorkersGoToTheEmptiestNode) {
 }
 
 }  // namespace
+TEST(FleetQueue, LostDevicesAreNotLentAndJobsThatNeedThemAreGivenUp) {
+    FleetQueue queue(2, 2);
+    const auto left = [](int) { return 1.0; };
+    queue.submit(0, 2);
+    queue.submit(1, 4);
+    queue.submit(2, 2);
+    EXPECT_EQ(queue.next(left)->worker_nodes, (std::vector<int>{0, 0}));
+    queue.finish(0);
+    queue.lose(0);
+    EXPECT_EQ(queue.devices(), 3);
+    EXPECT_EQ(queue.give_up(), (std::vector<int>{1}));
+    EXPECT_EQ(queue.next(left)->worker_nodes, (std::vector<int>{1, 1}));
+    EXPECT_FALSE(queue.next(left));
+    EXPECT_TRUE(queue.give_up().empty());
+}
+
 }  // namespace cohort

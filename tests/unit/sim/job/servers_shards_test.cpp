@@ -94,6 +94,9 @@ TEST(VirtualShards, MoveOnceWhileTheJobRuns) {
         EXPECT_LT(resize.begun_s - resize.asked_s, 2 * lags_s / 200) << "work goes on to the fence";
     }
     EXPECT_EQ(simulate(options, {}).digest, moved.digest);
+    options.push_tree = "auto";
+    EXPECT_TRUE(simulate(options, {}).resizes.empty())
+        << "sums of a tree are for servers that stay";
 }
 
 TEST(VirtualShards, MoveInEveryKindOfModeWithoutALoss) {

@@ -115,7 +115,7 @@ TEST_F(Aggregation, StagesWhereSeveralPushesMakeAnUpdate) {
     EXPECT_TRUE(desk_.stages(1, plan_of(4, 4)));
     (void)desk_.lost(2);
     EXPECT_FALSE(desk_.stages(1, plan_of(4, 4))) << "nobody left to share with";
-    desk_.joined(0);
+    (void)desk_.joined(0);
     EXPECT_TRUE(desk_.stages(1, plan_of(4, 4)));
 }
 

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "support/core/message_of.hpp"
 #include "support/train/flow_rig.hpp"
 
 namespace cohort {
@@ -12,6 +13,7 @@ namespace {
 
 using test::FlowRig;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::int64_t kBatch = 16;
@@ -193,6 +195,14 @@ void random_run(unsigned seed) {
     }
     EXPECT_EQ(rig.run.applied(), kSamples);
     rig.finish();
+}
+
+TEST(FlowServers, ShardsStayInAJobWithATree) {
+    FlowRig rig(2, 2, 100, all_plans(2).front(), kBatch);
+    rig.job.options.push_tree = "auto";
+    EXPECT_THAT(test::message_of<UsageError>([&] { (void)rig.flow->servers("1:3"); }),
+                HasSubstr("shards do not move in a job with --push-tree"));
+    EXPECT_THAT(rig.flow->servers(""), HasSubstr("layout 0"));
 }
 
 /// Whatever the plan, and although a worker is lost while the servers move what they own.

@@ -137,6 +137,24 @@ TEST(TrainOptions, SumsOfADeterministicRunKeepTheirBits) {
     }
 }
 
+TEST(TrainOptions, TreesNeedServersWithEqualShards) {
+    const auto with = [](Architecture arch, ShardSizes shards, const std::string& tree) {
+        return complaint(
+            [&](TrainOptions& o) {
+                o.arch = arch;
+                o.shards = shards;
+                o.push_tree = tree;
+            },
+            4);
+    };
+    EXPECT_EQ(with(Architecture::kServers, ShardSizes::kEqual, "auto"), "");
+    EXPECT_THAT(with(Architecture::kRing, ShardSizes::kEqual, "auto"), HasSubstr("--push-tree"));
+    EXPECT_THAT(with(Architecture::kServers, ShardSizes::kEqual, "1,1"), HasSubstr("--push-tree"));
+    EXPECT_EQ(with(Architecture::kServers, ShardSizes::kCapacity, "off"), "");
+    EXPECT_THAT(with(Architecture::kServers, ShardSizes::kCapacity, "auto"),
+                AllOf(HasSubstr("--shards"), HasSubstr("--push-tree")));
+}
+
 TEST(TrainOptions, LimitsOfWaitingAndSizesAreChecked) {
     EXPECT_THAT(complaint([](TrainOptions& o) { o.stall_limit_s = 0; }),
                 HasSubstr("--stall-limit-s"));

@@ -1,0 +1,108 @@
+#include "comm/world/rank_pool.hpp"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "comm/base/dead_tcp_mask.hpp"
+#include "core/log.hpp"
+
+namespace cohort {
+namespace {
+
+/// Messages have a communicator of their own: Open MPI's create_group, by which Worlds are made,
+/// sends on `world` with tags like any other.
+constexpr int kPoolTag = 0;
+constexpr std::chrono::milliseconds kPoolLook{10};
+
+}  // namespace
+
+RankPool::RankPool() : impl_(std::make_unique<Impl>()) {
+    if (impl_->env.launcher == "none") {
+        fail<UsageError>(
+            {.where = "ranks", .what = "none were started", .expected = "mpirun or srun"});
+    }
+    start_mpi();
+    impl_->comms.open_world();
+    impl_->roster = meet({}, impl_->env, impl_->comms);
+    impl_->processes.emplace(impl_->roster.map, impl_->roster.same_pids);
+    impl_->open = true;
+}
+
+RankPool::~RankPool() {
+    if (impl_->open) {
+        abort(ExitCode::kPeer, "left the other ranks before their end");
+    }
+}
+
+int RankPool::rank() const noexcept {
+    return impl_->roster.own_rank;
+}
+const RankMap& RankPool::map() const noexcept {
+    return impl_->roster.map;
+}
+
+void RankPool::send(int to, const std::vector<std::byte>& body) {
+    const DeadTcpMask mask;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Isend(body.data(), mpi_count(body.size()), MPI_BYTE, to, kPoolTag,
+                        impl_->comms.transfer, &request));
+    while (!ended(request)) {
+        std::this_thread::sleep_for(kPoolLook);
+    }
+}
+
+std::optional<RankPool::Message> RankPool::receive(Clock::Seconds limit) {
+    const DeadTcpMask mask;
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (true) {
+        int found = 0;
+        MPI_Status status{};
+        check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPoolTag, impl_->comms.transfer, &found, &status));
+        if (found != 0) {
+            int count = 0;
+            check_mpi(MPI_Get_count(&status, MPI_BYTE, &count));
+            Message message{.from = status.MPI_SOURCE,
+                            .body = std::vector<std::byte>(static_cast<std::size_t>(count))};
+            check_mpi(MPI_Recv(message.body.data(), count, MPI_BYTE, status.MPI_SOURCE, kPoolTag,
+                               impl_->comms.transfer, MPI_STATUS_IGNORE));
+            return message;
+        }
+        const auto left = end - std::chrono::steady_clock::now();
+        if (left <= left.zero()) {
+            return std::nullopt;
+        }
+        std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(left, kPoolLook));
+    }
+}
+
+bool RankPool::died(int rank) const {
+    return impl_->processes->knows(rank) && impl_->processes->ended(rank);
+}
+
+void RankPool::abort(ExitCode code, const std::string& reason) const {
+    log_error("rank {}: all ranks end with code {}: {}", rank(), static_cast<int>(code), reason);
+    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+    ::_exit(static_cast<int>(code));
+}
+
+void RankPool::finalize(bool lost) {
+    impl_->open = false;
+    if (lost) {
+        constexpr auto kLeave = [](int status, void*) {
+            std::fflush(nullptr);
+            ::_exit(status);
+        };
+        static_cast<void>(::on_exit(kLeave, nullptr));
+        return;
+    }
+    impl_->comms.close();
+    check_mpi(MPI_Finalize());
+}
+
+}  // namespace cohort
