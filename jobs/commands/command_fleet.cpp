@@ -72,16 +72,20 @@ std::string job_row(const FleetJobResult& job) {
         return value ? fmt::format("{:.1f}", *value) : std::string("-");
     };
     return fmt::format(
-        "{:<16} {:<10} {:>7} {:>10.1f} {:>10} {:>10} {:>11} {:>9} {:<8}", job.name, job.workload,
-        job.workers, job.arrival_s, seconds(job.start_s), seconds(job.end_s),
-        job.ended() ? (job.missed() ? ">" : "") + fmt::format("{:.1f}", job.tta_s()) : "-",
-        job.slowdown() ? fmt::format("{:.2f}", *job.slowdown()) : "-", word_of(job.state));
+               "{:<16} {:<10} {:>7} {:>10.1f} {:>10} {:>10} {:>11} {:>9} {:<8}", job.name,
+               job.workload, job.workers, job.arrival_s, seconds(job.start_s), seconds(job.end_s),
+               job.ended() ? (job.missed() ? ">" : "") + fmt::format("{:.1f}", job.tta_s()) : "-",
+               job.slowdown() ? fmt::format("{:.2f}", *job.slowdown()) : "-", word_of(job.state)) +
+           (job.grants ? fmt::format(" {:>6} {:>9.1f} {:>9.1f}", *job.grants, *job.room_taken_s,
+                                     *job.room_given_s)
+                       : "");
 }
 
 void print_jobs(const std::vector<FleetJobResult>& jobs) {
     constexpr std::size_t kMostRows = 40;
-    print_line("{:<16} {:<10} {:>7} {:>10} {:>10} {:>10} {:>11} {:>9} {:<8}", "job", "workload",
-               "workers", "arrival s", "start s", "end s", "TTA s", "slowdown", "state");
+    print_line("{:<16} {:<10} {:>7} {:>10} {:>10} {:>10} {:>11} {:>9} {:<8}{}", "job", "workload",
+               "workers", "arrival s", "start s", "end s", "TTA s", "slowdown", "state",
+               jobs.front().grants ? " grants   taken s   given s" : "");
     for (std::size_t i = 0; i < std::min(jobs.size(), kMostRows); ++i) {
         print_line("{}", job_row(jobs[i]));
     }
@@ -122,6 +126,10 @@ void print_summary(const FleetResult& result) {
         "devices {:.1f} % held, processors {:.1f} %, network cards {:.1f} % busy; {:.1f} % "
         "of the workers' time lost to waiting for others",
         100 * all.devices, 100 * all.cores, 100 * all.network, 100 * all.waiting);
+    if (result.grants) {
+        print_line("grants: {} given, {} returned, {} expired; {} refused", result.grants->granted,
+                   result.grants->returned, result.grants->expired, result.grants->refused);
+    }
 }
 
 class FleetCommand final : public Command {
@@ -262,9 +270,10 @@ private:
 
     [[nodiscard]] static std::vector<std::string> header(const FleetPlan& plan) {
         return {"VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
-                fmt::format("{} job(s) on {} node(s) of {} with {} device(s) each, servers: {}",
-                            plan.jobs.size(), plan.nodes, plan.profile, plan.devices_per_node,
-                            word_of(plan.server_placement))};
+                fmt::format(
+                    "{} job(s) on {} node(s) of {} with {} device(s) each, servers: {}, room: {}",
+                    plan.jobs.size(), plan.nodes, plan.profile, plan.devices_per_node,
+                    word_of(plan.server_placement), word_of(plan.make_room))};
     }
 
     [[nodiscard]] static FleetResult run_timed(const FleetPlan& plan, const StopSignal& stop,

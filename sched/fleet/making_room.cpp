@@ -1,6 +1,7 @@
 #include "sched/fleet/making_room.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -25,6 +26,17 @@ double iteration_s(const RoomJob& job) {
         pace += worker.iterations_s;
     }
     return static_cast<double>(job.placed.demand.workers.size()) / pace;
+}
+
+/// What a job's pace is worth: the share of what it has left that it does per second, so that a sum
+/// counts jobs that end. `star`: seconds of an iteration, below 0.
+double worth_of(RoomRule rule, const RoomJob& job, double pace) {
+    return rule == RoomRule::kStar ? -iteration_s(job) / pace : pace / job.left_s;
+}
+
+/// What a job gives to one that ends before it comes back to it when that one has ended.
+bool gets_back(RoomRule rule, const RoomJob& giver, const RoomJob& asker) {
+    return rule == RoomRule::kProgress && giver.left_s > asker.left_s;
 }
 
 /// One look at all jobs: doubles weights as long as it helps.
@@ -52,9 +64,11 @@ public:
     void run() {
         std::vector<std::size_t> order(jobs_.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
-        // The less of a card a job needs, the less a gain of its progress costs the others.
-        std::ranges::stable_sort(order, {},
-                                 [this](std::size_t job) { return model_.waits_alone(job); });
+        // The less of a card a job needs until its end, the less its gain costs the others.
+        std::ranges::stable_sort(order, {}, [this](std::size_t job) {
+            const double whole = rule_ == RoomRule::kStar ? 1 : jobs_[job].left_s;
+            return whole * model_.waits_alone(job);
+        });
         for (const std::size_t job : order) {
             if (!model_.neighbours(job).empty()) {
                 raise(job);
@@ -62,7 +76,7 @@ public:
         }
         // What was near at each step adds up: judged once more from scratch, as a whole.
         now_ = model_.solve(weights_);
-        if (!fits(now_) || value(now_) < value(fair_)) {
+        if (value(now_) < value(fair_)) {
             weights_.assign(jobs_.size(), 1.0);
             now_ = fair_;
         }
@@ -92,7 +106,7 @@ private:
         while (weights_[job] < most_[job]) {
             weights_[job] *= 2;
             ContentionModel::Solution next = model_.solve(weights_, &now_);
-            if (!fits(next) || value(next) < value(now_) + least_gain(job)) {
+            if (!fits(next, job) || value(next) < value(now_) + least_gain(job)) {
                 weights_[job] /= 2;
                 ++refused_;
                 return;
@@ -106,22 +120,25 @@ private:
                                   std::size_t job) const {
         return solution.progress(job) * corrections_[job];
     }
-    /// Sum of relative progress; `star`: seconds of all iterations, below 0.
     [[nodiscard]] double value(const ContentionModel::Solution& solution) const {
         double sum = 0;
         for (std::size_t job = 0; job < jobs_.size(); ++job) {
-            const double pace = progress(solution, job);
-            sum += rule_ == RoomRule::kStar ? -iteration_s(jobs_[job]) / pace : pace;
+            sum += worth_of(rule_, jobs_[job], progress(solution, job));
         }
         return sum;
     }
     [[nodiscard]] double least_gain(std::size_t job) const {
-        return limits_.least_gain * (rule_ == RoomRule::kStar ? iteration_s(jobs_[job]) : 1);
+        return limits_.least_gain * std::abs(worth_of(rule_, jobs_[job], 1));
     }
-    [[nodiscard]] bool fits(const ContentionModel::Solution& solution) const {
+    /// Nobody loses below the least pace who does not get it back.
+    [[nodiscard]] bool fits(const ContentionModel::Solution& next, std::size_t asker) const {
         for (std::size_t job = 0; job < jobs_.size(); ++job) {
-            const double least = least_pace_of(progress(fair_, job), limits_);
-            if (!jobs_[job].agrees && progress(solution, job) < least * (1 - 1e-6)) {
+            if (gets_back(rule_, jobs_[job], jobs_[asker])) {
+                continue;
+            }
+            const double least = least_pace_of(progress(fair_, job), limits_, jobs_[job].ahead_s);
+            const double keeps = std::min(least, progress(now_, job));
+            if (!jobs_[job].agrees && progress(next, job) < keeps * (1 - 1e-6)) {
                 return false;
             }
         }
@@ -174,42 +191,48 @@ void RoomLedger::review(double now_s, std::span<const NodeRoom> nodes,
 void RoomLedger::protect_givers(std::span<const RoomJob> jobs) {
     constexpr double kReturned = 0.25;
     for (const RoomJob& job : jobs) {
-        if (job.agrees || job.measured == 0 || job.measured >= least_pace(job.id)) {
+        if (job.agrees || job.measured == 0 || job.measured >= least_pace(job)) {
             continue;
         }
-        for (const auto& [asker, grant] : grants_) {
-            if (grant.givers.contains(job.id)) {
-                caps_[asker] = std::max(1.0, kReturned * grant.weight);
+        for (const RoomJob& other : jobs) {
+            const auto found = grants_.find(other.id);
+            if (found != grants_.end() && found->second.givers.contains(job.id) &&
+                !gets_back(rule_, job, other)) {
+                caps_[other.id] = std::max(1.0, kReturned * found->second.weight);
             }
         }
     }
 }
 
 /// What sharing left the job without grants, if that is less than the limit.
-double RoomLedger::least_pace(int job) const {
+double RoomLedger::least_pace(const RoomJob& job) const {
     constexpr double kNoise = 0.02;
-    const auto found = baseline_.paces.find(job);
-    return found == baseline_.paces.end() ? limits_.least_pace
-                                          : least_pace_of(found->second * (1 - kNoise), limits_);
+    const auto found = baseline_.find(job.id);
+    const double fair = found == baseline_.end() ? limits_.least_pace : found->second;
+    return least_pace_of(fair * (1 - kNoise), limits_, job.ahead_s);
 }
 
 bool RoomLedger::slower_than_without(std::span<const RoomJob> jobs) {
     constexpr double kNoise = 0.005;
-    Baseline now;
+    std::map<int, double> paces;
+    double before = 0;
+    double now = 0;
+    bool same = baseline_.size() == jobs.size();
     for (const RoomJob& job : jobs) {
         if (job.measured == 0) {
             return false;
         }
-        now.paces.emplace(job.id, job.measured);
-        now.sum += job.measured;
+        paces.emplace(job.id, job.measured);
+        const auto known = baseline_.find(job.id);
+        same = same && known != baseline_.end();
+        before += same ? worth_of(rule_, job, known->second) : 0;
+        now += worth_of(rule_, job, job.measured);
     }
     if (grants_.empty()) {
-        baseline_ = std::move(now);
+        baseline_ = std::move(paces);
         return false;
     }
-    const auto same = [](const auto& one, const auto& other) { return one.first == other.first; };
-    return std::ranges::equal(baseline_.paces, now.paces, same) &&
-           now.sum < baseline_.sum * (1 - kNoise);
+    return same && now < before - kNoise * std::abs(before);
 }
 
 void RoomLedger::replace(std::map<int, RoomGrant> grants) {

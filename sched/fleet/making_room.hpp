@@ -1,29 +1,14 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <map>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "cohort/core/words.hpp"
+#include "cohort/sched/fleet_rules.hpp"
 #include "sched/fleet/placement.hpp"
 
 namespace cohort {
-
-/// When room is made for a job at the expense of others.
-enum class RoomRule : std::uint8_t {
-    kOff,       ///< never: all weights are 1
-    kProgress,  ///< when the sum of relative progress grows
-    kStar  ///< as STAR: when the asker's iteration shortens by more seconds than the iterations
-           ///< of the others lengthen
-};
-
-template <>
-inline constexpr auto kWords<RoomRule> = std::to_array<std::string_view>({"off", "progress",
-                                                                          "star"});
 
 /// A running job, as the review of weights sees it.
 struct RoomJob {
@@ -31,17 +16,26 @@ struct RoomJob {
     PlacedJob placed;  ///< at its pace alone
     /// The job agrees to go below RoomLimits::least_pace.
     bool agrees = false;
+    /// Seconds that it needs alone until its end: of two jobs, the gain of the one that has less
+    /// left counts for more. All the same where nothing is known of them.
+    double left_s = 1;
+    /// Seconds of its pace alone by which it is ahead of one that went at RoomLimits::least_pace
+    /// from its start on; below 0: behind.
+    double ahead_s = 0;
     /// Pace with the weights in force, relative to its pace alone, as measured; 0: not known.
     double measured = 0;
 };
 
 struct RoomLimits {
-    double least_pace = 0.7;  ///< of its pace alone that a job keeps, if sharing leaves it as much
+    /// Of its pace alone that a job keeps on the average from its start on, if sharing leaves it as
+    /// much.
+    double least_pace = 0.7;
+    double spends_s = 60;  ///< in which a job that is ahead of it may lose what it is ahead
     /// Share of its pace that a job gives at most which is below that already. Above 0 more can be
     /// granted on crowded links, docs/making-room.md.
     double most_loss = 0;
     double most_weight = 64;    ///< of a grant, a power of 2
-    double least_gain = 0.002;  ///< of the sum of relative progress, for a doubling of a weight
+    double least_gain = 0.002;  ///< of the asker's relative progress, for a doubling of a weight
     double lasts_s = 300;       ///< a grant ends then, unless a review gives it again
 };
 
@@ -60,8 +54,10 @@ struct RoomGrant {
 };
 
 /// The pace below which a job must not be pushed. @param fair  its pace without grants
-[[nodiscard]] inline double least_pace_of(double fair, const RoomLimits& limits) {
-    return std::min(limits.least_pace, fair * (1 - limits.most_loss));
+/// @param ahead_s  RoomJob::ahead_s
+[[nodiscard]] inline double least_pace_of(double fair, const RoomLimits& limits,
+                                          double ahead_s = 0) {
+    return std::min(limits.least_pace - ahead_s / limits.spends_s, fair * (1 - limits.most_loss));
 }
 
 /// Grants in force, and how many there were. Pure: times are given.
@@ -78,8 +74,9 @@ public:
         : rule_(rule), limits_(limits) {}
 
     /// Looks at all jobs: after an arrival, an end, a change of a plan, or now and then. Replaces
-    /// all grants. The sum of progress is predicted never to be lower than without grants, and no
-    /// job that does not agree falls below the least pace by them.
+    /// all grants. The sum of progress, as a share of what each job has left, is predicted never to
+    /// be lower than without grants, and no job that does not agree falls below the least pace by
+    /// them.
     /// Predictions are multiplied by what was measured with the present weights, relative to what
     /// is predicted for them.
     /// What was measured has the last word: a job that is below the least pace and gives way to
@@ -97,13 +94,8 @@ public:
     [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
 private:
-    /// The same jobs without grants.
-    struct Baseline {
-        std::map<int, double> paces;  ///< measured, by job
-        double sum = 0;
-    };
     void protect_givers(std::span<const RoomJob> jobs);
-    [[nodiscard]] double least_pace(int job) const;
+    [[nodiscard]] double least_pace(const RoomJob& job) const;
     [[nodiscard]] bool slower_than_without(std::span<const RoomJob> jobs);
     void replace(std::map<int, RoomGrant> grants);
 
@@ -111,7 +103,7 @@ private:
     RoomLimits limits_;
     std::map<int, RoomGrant> grants_;  ///< by asker
     std::map<int, double> caps_;       ///< largest weight, of askers that took too much
-    Baseline baseline_;
+    std::map<int, double> baseline_;   ///< pace by job of the same jobs without grants, measured
     double none_until_s_ = 0;
     Counts counts_;
 };

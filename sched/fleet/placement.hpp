@@ -1,30 +1,13 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "cohort/core/words.hpp"
+#include "cohort/sched/fleet_rules.hpp"
 #include "sched/fleet/demand.hpp"
 
 namespace cohort {
-
-/// How the nodes of parameter servers are chosen.
-enum class PlacementRule : std::uint8_t {
-    kWaits,        ///< least sum of the shares of their iterations that jobs wait for transfers
-    kUtilisation,  ///< least of the largest utilisation over nodes and resources
-    kEven,         ///< each server on the node with the fewest servers
-    kPacked,       ///< all servers of a job on the node with the fewest servers
-    kRandom,       ///< uniformly drawn nodes
-    kBeside,       ///< in turn on the nodes of the job's workers, those with most workers first
-    kStar          ///< as STAR's published code: server i on node i, whatever the load
-};
-
-template <>
-inline constexpr auto kWords<PlacementRule> = std::to_array<std::string_view>(
-    {"waits", "utilisation", "even", "packed", "random", "beside", "star"});
 
 /// A job and the nodes of its servers.
 struct PlacedJob {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,22 +13,12 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/statistics.hpp"
 #include "cohort/core/words.hpp"
+#include "cohort/sched/fleet_rules.hpp"
 #include "cohort/sim/simulation.hpp"
 
 // Many jobs on one virtual cluster: stragglers come from the processors and network cards that jobs
 // share. docs/fleet.md describes file, rules and results.
 namespace cohort {
-
-/// Where a job's parameter servers are.
-enum class ServerPlacement : std::uint8_t {
-    kWorkers,  ///< on the nodes of its workers, spread evenly
-    kEven,     ///< each on the node with the fewest servers of all jobs
-    kPacked,   ///< all on the first node of its workers
-    kRandom    ///< each on any node, by the job's seed
-};
-template <>
-inline constexpr auto kWords<ServerPlacement> =
-    std::to_array<std::string_view>({"workers", "even", "packed", "random"});
 
 /// Jobs that are drawn at random. Each number has a stream of its own per job: another rate changes
 /// no size, length or workload.
@@ -74,7 +65,8 @@ struct FleetPlan {
     std::string profile = "8gpu-10g";
     int nodes = 8;
     int devices_per_node = 0;  ///< 0: the profile's
-    ServerPlacement server_placement = ServerPlacement::kWorkers;
+    PlacementRule server_placement = PlacementRule::kWaits;
+    RoomRule make_room = RoomRule::kOff;
     std::uint64_t seed = 1;        ///< of the drawn jobs
     std::string label;             ///< of the result, for comparisons
     int threads = 0;               ///< that compute gradients of all jobs; 0: all cores
@@ -132,6 +124,12 @@ struct FleetJobResult {
     /// Samples/s of the same job in the same mode on the same nodes without other jobs; none: not
     /// run.
     std::optional<double> alone_samples_s;
+    // Of grants; none: no room is made.
+    std::optional<std::int64_t> grants;  ///< that it was given
+    /// Seconds of its pace alone that grants brought it, and that it gave to those of others, as
+    /// predicted.
+    std::optional<double> room_taken_s;
+    std::optional<double> room_given_s;
     std::uint64_t digest = 0;
 
     /// Reached its target or used up its samples.
@@ -146,6 +144,26 @@ struct FleetJobResult {
     [[nodiscard]] double tta_s() const { return target_s ? *target_s - arrival_s : completion_s(); }
     /// Pace alone over pace among the others: 2 is twice as slow; none: no pace alone.
     [[nodiscard]] std::optional<double> slowdown() const;
+};
+
+/// Room that others made for a job. Seconds are those of a job's pace alone, as predicted.
+struct FleetGrant {
+    int job = 0;        ///< index in FleetResult::jobs
+    double from_s = 0;  ///< of the virtual clock
+    double to_s = 0;
+    double weight = 1;              ///< of its transfers, the largest
+    double gained_s = 0;            ///< what it brought the job
+    std::map<int, double> given_s;  ///< what it took, by job; below 0: that job gained as well
+};
+
+/// Grants over a whole run (RoomLedger::Counts).
+struct FleetGrants {
+    std::int64_t granted = 0;
+    std::int64_t refused =
+        0;  ///< doublings of a weight that would have cost more than they brought
+    std::int64_t expired = 0;           ///< ended by time
+    std::int64_t returned = 0;          ///< ended with their job or its plan, or by a review
+    std::vector<FleetGrant> list = {};  ///< in the order of their ends
 };
 
 /// How busy each node was between the point before and this one, as shares 0..1 of what it has.
@@ -172,7 +190,8 @@ struct FleetResult {
     std::vector<FleetJobResult> jobs;
     std::vector<FleetUsePoint> use;  ///< at most kUsePoints
     static constexpr std::size_t kUsePoints = 400;
-    double makespan_s = 0;  ///< end of the last job
+    std::optional<FleetGrants> grants;  ///< none: no room is made
+    double makespan_s = 0;              ///< end of the last job
     std::uint64_t events = 0;
     std::uint64_t digest = 0;  ///< over all jobs
     // Of the real clock; not part of the digest.

@@ -12,8 +12,8 @@
 namespace cohort {
 
 VirtualCluster::Impl::Impl(EventQueue& events, const ClusterProfile& kind, int node_count,
-                           std::unique_ptr<Scenario> what_happens)
-    : queue(events), profile(kind), fluid(events) {
+                           std::unique_ptr<Scenario> what_happens, const ClientWeights* of_clients)
+    : queue(events), profile(kind), fluid(events), weights(of_clients) {
     if (node_count < 1) {
         throw std::logic_error("[VirtualCluster] at least one node is needed");
     }
@@ -63,9 +63,9 @@ void VirtualCluster::Impl::begin_input(WorkId id) {
     }
     const Place& where = place(each.owner);
     const FluidNetwork::Use use{node(where.node).cores, 1};
-    each.activity =
-        fluid.begin(each.cost.cpu_core_s, {&use, 1}, each.cost.cpu_threads * where.total.cpu,
-                    [this, id] { begin_forward(id); });
+    each.activity = fluid.begin(
+        each.cost.cpu_core_s, {&use, 1}, each.cost.cpu_threads * where.total.cpu,
+        [this, id] { begin_forward(id); }, weight_of(each));
 }
 
 void VirtualCluster::Impl::begin_forward(WorkId id) {
@@ -154,8 +154,8 @@ double VirtualCluster::Impl::share_left(const Work& each) const {
 }
 
 VirtualCluster::VirtualCluster(EventQueue& queue, const ClusterProfile& profile, int nodes,
-                               std::unique_ptr<Scenario> scenario)
-    : impl_(std::make_unique<Impl>(queue, profile, nodes, std::move(scenario))) {
+                               std::unique_ptr<Scenario> scenario, const ClientWeights* weights)
+    : impl_(std::make_unique<Impl>(queue, profile, nodes, std::move(scenario), weights)) {
 }
 
 VirtualCluster::~VirtualCluster() = default;
@@ -227,8 +227,9 @@ VirtualCluster::WorkId VirtualCluster::serve(int node, double core_s, double thr
     work.amount = core_s;
     work.max_rate = threads;
     const FluidNetwork::Use use{where.cores, 1};
-    work.activity = impl_->fluid.begin(core_s, {&use, 1}, threads * where.own.cpu,
-                                       [impl = impl_.get(), id] { impl->finish(id); });
+    work.activity = impl_->fluid.begin(
+        core_s, {&use, 1}, threads * where.own.cpu, [impl = impl_.get(), id] { impl->finish(id); },
+        impl_->weight_of(work));
     return id;
 }
 

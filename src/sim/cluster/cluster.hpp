@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -14,6 +16,25 @@
 #include "sim/scenario/trace.hpp"
 
 namespace cohort {
+
+/// Weight of each client of the queue (EventQueue::client) where its transfers and its work on
+/// processors share a resource with those of others; 1 unless set. What has begun keeps its weight.
+class ClientWeights {
+public:
+    /// @param client >= 0  @param weight > 0
+    void set(int client, double weight) {
+        const auto index = static_cast<std::size_t>(client);
+        weights_.resize(std::max(weights_.size(), index + 1), 1);
+        weights_[index] = weight;
+    }
+    [[nodiscard]] double of(int client) const {
+        const auto index = static_cast<std::size_t>(client);
+        return index < weights_.size() ? weights_[index] : 1;
+    }
+
+private:
+    std::vector<double> weights_;
+};
 
 /// Nodes with processors and network cards under a virtual clock, and the scenario that slows them
 /// down. Jobs share it. Knows nothing of modes, parameters or gradients.
@@ -43,8 +64,9 @@ public:
     };
 
     /// @param scenario may be null: nothing slows anything down
+    /// @param weights outlive it; null: all are 1
     VirtualCluster(EventQueue& queue, const ClusterProfile& profile, int nodes,
-                   std::unique_ptr<Scenario> scenario);
+                   std::unique_ptr<Scenario> scenario, const ClientWeights* weights = nullptr);
     VirtualCluster(const VirtualCluster&) = delete;
     VirtualCluster& operator=(const VirtualCluster&) = delete;
     ~VirtualCluster();

@@ -77,7 +77,7 @@ struct VirtualCluster::Impl {
     class ScenarioPlayer;
 
     Impl(EventQueue& events, const ClusterProfile& kind, int node_count,
-         std::unique_ptr<Scenario> what_happens);
+         std::unique_ptr<Scenario> what_happens, const ClientWeights* of_clients);
     ~Impl();
 
     [[nodiscard]] WorkId take_compute(int index, const IterationCost& cost, Action backward,
@@ -95,6 +95,9 @@ struct VirtualCluster::Impl {
     [[nodiscard]] Place& place(int index) { return places[static_cast<std::size_t>(index)]; }
     [[nodiscard]] Work& work(WorkId id) { return works[works.index_of(id)]; }
     WorkId take(Stage stage, int owner, Action done);
+    [[nodiscard]] double weight_of(const Work& work) const {
+        return weights != nullptr ? weights->of(work.client) : 1;
+    }
 
     EventQueue& queue;
     ClusterProfile profile;
@@ -103,6 +106,7 @@ struct VirtualCluster::Impl {
     std::vector<Place> places;
     std::vector<PlaceId> free_places;  ///< ids that are used again
     SlotTable<Work> works;
+    const ClientWeights* weights;
     std::unique_ptr<Transfers> transfers;
     std::unique_ptr<ScenarioPlayer> player;
 };
@@ -231,8 +235,9 @@ private:
     void begin_flow(WorkId id) {
         Work& each = cluster_.work(id);
         each.stage = Stage::kFlow;
-        each.activity = cluster_.fluid.begin(each.amount, each.uses, each.max_rate,
-                                             [this, id] { cluster_.finish(id); });
+        each.activity = cluster_.fluid.begin(
+            each.amount, each.uses, each.max_rate, [this, id] { cluster_.finish(id); },
+            cluster_.weight_of(each));
     }
 
     void add_use(Work& each, FluidNetwork::ResourceId resource) {

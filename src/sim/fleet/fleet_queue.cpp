@@ -1,6 +1,7 @@
 #include "sim/fleet/fleet_queue.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -22,15 +23,30 @@ bool may_overtake(int free, int head, int candidate, std::span<const int> runnin
     return candidate <= at_start - head;
 }
 
+std::vector<int> place_workers(int workers, std::span<const int> free) {
+    std::vector<int> order(free.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::ranges::greater(),
+                             [&](int node) { return free[static_cast<std::size_t>(node)]; });
+    std::vector<int> found;
+    for (const int node : order) {
+        const int left = workers - static_cast<int>(found.size());
+        const int here = std::min(left, free[static_cast<std::size_t>(node)]);
+        found.insert(found.end(), static_cast<std::size_t>(here), node);
+    }
+    check_invariant(static_cast<int>(found.size()) == workers, "a job that starts has devices");
+    std::ranges::sort(found);
+    return found;
+}
+
 FleetQueue::FleetQueue(int nodes, int devices_per_node)
     : FleetQueue(std::vector<int>(static_cast<std::size_t>(nodes), devices_per_node)) {
 }
 
 FleetQueue::FleetQueue(const std::vector<int>& devices)
-    : devices_(std::accumulate(devices.begin(), devices.end(), 0)), free_(devices_) {
-    for (const int of_node : devices) {
-        nodes_.push_back({.free_devices = of_node});
-    }
+    : free_by_node_(devices),
+      devices_(std::accumulate(devices.begin(), devices.end(), 0)),
+      free_(devices_) {
 }
 
 void FleetQueue::submit(int job, int workers) {
@@ -46,7 +62,7 @@ std::vector<int> FleetQueue::sizes_by_end(const std::function<double(int job)>& 
     std::ranges::sort(jobs);
     std::vector<int> sizes;
     for (const auto& [left, job] : jobs) {
-        sizes.push_back(static_cast<int>(running_.at(job).worker_nodes.size()));
+        sizes.push_back(static_cast<int>(running_.at(job).size()));
     }
     return sizes;
 }
@@ -63,37 +79,27 @@ std::optional<FleetQueue::Start> FleetQueue::next(const std::function<double(int
     if (found == waiting_.end()) {
         return std::nullopt;
     }
-    Start start{.job = found->job, .worker_nodes = place_workers(found->workers, nodes_)};
+    Start start{.job = found->job, .worker_nodes = place_workers(found->workers, free_by_node_)};
     waiting_.erase(found);
-    for (const int index : start.worker_nodes) {
-        --node(index).free_devices;
+    for (const int node : start.worker_nodes) {
+        --free_on(node);
         --free_;
     }
-    running_[start.job].worker_nodes = start.worker_nodes;
+    running_[start.job] = start.worker_nodes;
     return start;
-}
-
-void FleetQueue::put_servers(int job, std::vector<int> nodes) {
-    for (const int index : nodes) {
-        ++node(index).servers;
-    }
-    running_.at(job).server_nodes = std::move(nodes);
 }
 
 void FleetQueue::finish(int job) {
     const auto over = running_.extract(job);
     check_invariant(!over.empty(), "a job that ends was started");
-    for (const int index : over.mapped().worker_nodes) {
-        ++node(index).free_devices;
+    for (const int node : over.mapped()) {
+        ++free_on(node);
         ++free_;
-    }
-    for (const int index : over.mapped().server_nodes) {
-        --node(index).servers;
     }
 }
 
-void FleetQueue::lose(int index) {
-    --node(index).free_devices;
+void FleetQueue::lose(int node) {
+    --free_on(node);
     --free_;
     --devices_;
 }

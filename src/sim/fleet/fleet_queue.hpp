@@ -8,8 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "sim/fleet/placement.hpp"
-
 namespace cohort {
 
 /// Whether a job may overtake the head of a queue: it fits now, and even if it never ended it would
@@ -20,6 +18,11 @@ namespace cohort {
 /// @param free, head, candidate  devices: unused, needed by the head (> free), needed by the job
 /// @param running  devices of each running job, in the order in which they are expected to end
 [[nodiscard]] bool may_overtake(int free, int head, int candidate, std::span<const int> running);
+
+/// Nodes of a job's workers: as few as possible, and of those that do the emptiest, the first ones
+/// on ties. Worker i comes before worker i + 1 in order of nodes. Pure.
+/// @param free  devices by node  @param workers  at most all of these
+[[nodiscard]] std::vector<int> place_workers(int workers, std::span<const int> free);
 
 /// Jobs that wait for devices, first come first served with back-filling (may_overtake), and the
 /// devices of all nodes. Pure, one thread.
@@ -40,8 +43,6 @@ public:
     /// The next job to start now; its devices are taken. To be asked until there is none.
     /// @param left_s  estimate of how long a running job goes on, for may_overtake
     [[nodiscard]] std::optional<Start> next(const std::function<double(int job)>& left_s);
-    /// Where a started job's servers are, which count from now on until it ends.
-    void put_servers(int job, std::vector<int> nodes);
     /// A started job is over: its devices are free.
     void finish(int job);
     /// A free device of a node is no more.
@@ -49,7 +50,8 @@ public:
     /// Jobs that wait for more devices than there are since some were lost; they wait no more.
     [[nodiscard]] std::vector<int> give_up();
 
-    [[nodiscard]] std::span<const FleetNode> nodes() const noexcept { return nodes_; }
+    /// Free devices by node.
+    [[nodiscard]] std::span<const int> free_devices() const noexcept { return free_by_node_; }
     [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }
 
 private:
@@ -57,20 +59,15 @@ private:
         int job = 0;
         int workers = 0;
     };
-    struct Running {
-        std::vector<int> worker_nodes;
-        std::vector<int> server_nodes;
-    };
-
-    [[nodiscard]] FleetNode& node(int index) { return nodes_[static_cast<std::size_t>(index)]; }
+    [[nodiscard]] int& free_on(int node) { return free_by_node_[static_cast<std::size_t>(node)]; }
     /// Devices of running jobs, in the order in which they are expected to end.
     [[nodiscard]] std::vector<int> sizes_by_end(const std::function<double(int job)>& left_s) const;
 
-    std::vector<FleetNode> nodes_;
-    int devices_;  ///< of all nodes
+    std::vector<int> free_by_node_;  ///< free devices
+    int devices_;                    ///< of all nodes
     int free_;
     std::deque<Waiting> waiting_;
-    std::map<int, Running> running_;  ///< by job
+    std::map<int, std::vector<int>> running_;  ///< nodes of workers, by job
 };
 
 }  // namespace cohort

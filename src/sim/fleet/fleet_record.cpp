@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
@@ -57,8 +58,9 @@ public:
     }
     template <class T>
     void operator()(const char* name, std::optional<T>& value) const {
-        const FleetJson& found = from_.at(name);
-        value = found.is_null() ? std::nullopt : std::optional<T>(found.get<T>());
+        const auto found = from_.find(name);
+        const bool known = found != from_.end() && !found->is_null();
+        value = known ? std::optional<T>(found->template get<T>()) : std::nullopt;
     }
     void operator()(const char* name, FleetJobState& state) const {
         state = parse_word<FleetJobState>(from_.at(name).get<std::string>(), name);
@@ -99,6 +101,9 @@ void job_fields(FleetJobResult& job, const Visit& visit) {
     visit("busy_s", job.busy_s);
     visit("wait_s", job.wait_s);
     visit("alone_samples_s", job.alone_samples_s);
+    visit("grants", job.grants);
+    visit("room_taken_s", job.room_taken_s);
+    visit("room_given_s", job.room_given_s);
     visit("digest", Digest{&job.digest});
 }
 
@@ -126,6 +131,24 @@ void fleet_fields(FleetResult& result, const Visit& visit) {
     visit("digest", Digest{&result.digest});
     visit("wall_s", result.wall_s);
     visit("peak_bytes", result.peak_bytes);
+}
+
+template <class Visit>
+void grant_fields(FleetGrants& grants, const Visit& visit) {
+    visit("granted", grants.granted);
+    visit("refused", grants.refused);
+    visit("expired", grants.expired);
+    visit("returned", grants.returned);
+}
+
+template <class Visit>
+void grant_fields(FleetGrant& grant, const Visit& visit) {
+    visit("job", grant.job);
+    visit("from_s", grant.from_s);
+    visit("to_s", grant.to_s);
+    visit("weight", grant.weight);
+    visit("gained_s", grant.gained_s);
+    visit("given_s", grant.given_s);
 }
 
 FleetJson distribution_json(const Distribution& values) {
@@ -168,6 +191,13 @@ FleetResult parse_fleet(const FleetJson& json) {
     FleetResult result;
     fleet_fields(result, JsonReader(json));
     result.real = json.value("real", false);
+    if (json.contains("grants")) {
+        const FleetJson& grants = json.at("grants");
+        grant_fields(result.grants.emplace(), JsonReader(grants));
+        for (const FleetJson& from : grants.at("list")) {
+            grant_fields(result.grants->list.emplace_back(), JsonReader(from));
+        }
+    }
     for (const FleetJson& from : json.at("jobs")) {
         job_fields(result.jobs.emplace_back(), JsonReader(from));
     }
@@ -175,6 +205,45 @@ FleetResult parse_fleet(const FleetJson& json) {
         use_fields(result.use.emplace_back(), JsonReader(from));
     }
     return result;
+}
+
+/// Whoever draws the result looks up jobs and nodes by their numbers.
+/// Errors: FileError naming file, place and key.
+void check_numbers(const std::string& file, const FleetResult& result) {
+    const auto check = [&](const std::string& place, const char* key, std::int64_t value,
+                           std::int64_t least, std::int64_t most) {
+        if (value < least || value > most) {
+            fail<FileError>({.where = fmt::format("{}, {}{}", file, place, key),
+                             .what = "the number is out of range",
+                             .expected = fmt::format("{} to {}", least, most),
+                             .got = std::to_string(value)});
+        }
+    };
+    check("", "nodes", result.nodes, 1, std::numeric_limits<int>::max());
+    check("", "devices_per_node", result.devices_per_node, 1, std::numeric_limits<int>::max());
+    const auto jobs = static_cast<std::int64_t>(result.jobs.size());
+    for (const FleetJobResult& job : result.jobs) {
+        const std::string place = fmt::format("job '{}', ", job.name);
+        for (const int node : job.worker_nodes) {
+            check(place, "worker_nodes", node, 0, result.nodes - 1);
+        }
+        for (const int node : job.server_nodes) {
+            check(place, "server_nodes", node, 0, result.nodes - 1);
+        }
+    }
+    for (const FleetUsePoint& point : result.use) {
+        for (const std::vector<double>* some :
+             {&point.devices, &point.cores, &point.rx, &point.tx}) {
+            check("use, ", "numbers of a point", static_cast<std::int64_t>(some->size()),
+                  result.nodes, result.nodes);
+        }
+    }
+    for (const FleetGrant& grant : result.grants.value_or(FleetGrants()).list) {
+        check("grants, ", "job", grant.job, 0, jobs - 1);
+        for (const auto& [giver, seconds] : grant.given_s) {
+            check("grants, ", "given_s", giver, 0, jobs - 1);
+        }
+    }
 }
 
 }  // namespace
@@ -195,6 +264,14 @@ void write_fleet(const std::string& folder, const FleetResult& result) {
     FleetResult all = result;
     FleetJson json{{"format", kFormat}, {"real", result.real}};
     fleet_fields(all, JsonWriter(json));
+    if (all.grants) {
+        FleetJson& grants = json["grants"] = FleetJson::object();
+        grant_fields(*all.grants, JsonWriter(grants));
+        FleetJson& list = grants["list"] = FleetJson::array();
+        for (FleetGrant& grant : all.grants->list) {
+            grant_fields(grant, JsonWriter(list.emplace_back(FleetJson::object())));
+        }
+    }
     json["summary"] = summary_json(summarise(result));
     FleetJson& jobs = json["jobs"] = FleetJson::array();
     for (FleetJobResult& job : all.jobs) {
@@ -221,7 +298,9 @@ FleetResult read_fleet_result(const std::string& file) {
                              .expected = fmt::format("format {}", kFormat),
                              .got = json.at("format").dump()});
         }
-        return parse_fleet(json);
+        FleetResult result = parse_fleet(json);
+        check_numbers(file, result);
+        return result;
     } catch (const nlohmann::json::exception& error) {
         fail<FileError>({.where = file,
                          .what = "not the result of a fleet",

@@ -114,7 +114,8 @@ FleetRun::FleetRun(const FleetPlan& plan, const FleetParts& parts, MakeLearner l
     : plan_(plan),
       parts_(parts),
       make_learner_(std::move(learner)),
-      cluster_(queue_, parts.profile(), plan.nodes, nullptr),
+      room_(plan, cluster_),
+      cluster_(queue_, parts.profile(), plan.nodes, nullptr, &room_.weights()),
       waiting_(plan.nodes, plan.devices_per_node),
       meter_(cluster_, plan.devices_per_node) {
     for (const FleetJob& job : plan.jobs) {
@@ -136,6 +137,7 @@ FleetResult FleetRun::run(const std::function<bool(const FleetProgress&)>& progr
             fail_stuck(!goes_on);
         }
         meter_.look();
+        room_.review_if_due();
         state_.virtual_s = queue_.now();
         state_.events = queue_.events();
         state_.running = state_.arrived - waiting_.waiting() - state_.over;
@@ -181,26 +183,19 @@ double FleetRun::left_s(int index) const {
 }
 
 void FleetRun::start(std::size_t job, const std::vector<int>& worker_nodes) {
-    const SimulateOptions& options = plan_.jobs[job].options;
     FleetJobResult& kept = result_.jobs[job];
     kept.start_s = queue_.now();
     kept.worker_nodes = worker_nodes;
-    if (options.servers > 0) {
-        kept.server_nodes = place_servers(
-            plan_.server_placement,
-            {.servers = options.servers, .worker_nodes = worker_nodes, .seed = options.seed},
-            waiting_.nodes());
-    }
-    waiting_.put_servers(static_cast<int>(job), kept.server_nodes);
     meter_.hold(worker_nodes, 1);
     queue_.act_for(client_of(job));
     try {
         Active& active = active_[job];
+        JobSpec spec = parts_.spec(job, {.workers = worker_nodes, .servers = {}});
+        kept.server_nodes = spec.server_nodes = room_.place(spec, plan_.jobs[job].options.servers);
         active.learner = make_learner_(job);
-        active.job = make_job(
-            cluster_, *active.learner,
-            parts_.spec(job, {.workers = kept.worker_nodes, .servers = kept.server_nodes}));
+        active.job = make_job(cluster_, *active.learner, std::move(spec));
         active.job->begin();
+        room_.start(job, *active.job, client_of(job));
     } catch (const std::exception& error) {
         fail(job, error.what());
     }
@@ -228,7 +223,11 @@ bool FleetRun::step() {
 
 void FleetRun::end_if_over(std::size_t job) {
     const auto found = active_.find(job);
-    if (found == active_.end() || found->second.over || !found->second.job->over()) {
+    if (found == active_.end() || found->second.over) {
+        return;
+    }
+    if (!found->second.job->over()) {
+        room_.look(job);
         return;
     }
     found->second.over = true;
@@ -269,6 +268,7 @@ void FleetRun::fail(std::size_t job, const std::string& why) {
 void FleetRun::leave(std::size_t job) {
     const FleetJobResult& kept = result_.jobs[job];
     waiting_.finish(static_cast<int>(job));
+    room_.end(job);
     meter_.hold(kept.worker_nodes, -1);
     ++state_.over;
     state_.failed += kept.state == FleetJobState::kFailed ? 1 : 0;
@@ -298,6 +298,7 @@ FleetResult FleetRun::result() {
     result_.seed = plan_.seed;
     result_.use = meter_.points();
     result_.events = queue_.events();
+    room_.report(result_);
     EventLog all;
     for (const FleetJobResult& job : result_.jobs) {
         all.mix(static_cast<std::uint64_t>(job.state));

@@ -12,6 +12,7 @@
 #include "cohort/sim/fleet.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/fleet/fleet_queue.hpp"
+#include "sim/fleet/fleet_room.hpp"
 #include "sim/fleet/use_meter.hpp"
 #include "sim/job/job_setup.hpp"
 #include "sim/job/virtual_job.hpp"
@@ -89,6 +90,7 @@ private:
     const FleetParts& parts_;
     MakeLearner make_learner_;
     EventQueue queue_;
+    FleetRoom room_;
     VirtualCluster cluster_;
     FleetQueue waiting_;
     UseMeter meter_;

@@ -116,6 +116,7 @@ public:
             }
         }
         parts_.shares = std::move(shares);
+        job_.shares = parts_.shares;
     }
 
     /// Bytes over the network card of a server's node.

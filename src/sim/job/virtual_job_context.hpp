@@ -65,7 +65,8 @@ struct VirtualJobContext {
     VirtualCluster& cluster;
     Learner& learner;
     const JobSpec spec;
-    SimulationResult result;  ///< of the job, as far as it is known
+    std::vector<double> shares;  ///< of the parameters now, by server; empty: all the same
+    SimulationResult result;     ///< of the job, as far as it is known
     EventLog log;
     JobRecords records;
     TrainingSession session;

@@ -11,7 +11,7 @@ target_compile_definitions(sim_result_file_test PRIVATE
 # What a virtual run computes, on several threads.
 cohort_add_unit_tests(sim LIBS cohort::sim fmt::fmt PROPERTIES TIMEOUT 120 PROCESSORS 2 TOPICS
   learner/learner learner/learner_evaluation learner/learner_local learner/learner_pool
-  fleet/fleet_run)
+  fleet/fleet_room fleet/fleet_run)
 cohort_add_unit_test(NAME sim_fluid_random_test
   SOURCES unit/sim/cluster/fluid_random_test.cpp unit/sim/cluster/slow_fluid.cpp
   LIBS cohort::sim TIMEOUT 120)

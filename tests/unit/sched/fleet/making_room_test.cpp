@@ -108,6 +108,36 @@ TEST(MakingRoomTest, NobodyIsPushedBelowTheLimit) {
     }
 }
 
+TEST(MakingRoomTest, WhoEndsLaterGetsBackWhatItGives) {
+    std::vector<RoomJob> jobs = {job_of(1, 0.45), job_of(2, 0.45), job_of(3, 0.45)};
+    RoomLedger alike(RoomRule::kProgress);
+    alike.review(0, nodes_of(8), jobs);
+    EXPECT_TRUE(alike.grants().empty()) << "nobody ends before another";
+    for (RoomJob& job : jobs) {
+        job.left_s = job.id == 1 ? 10 : 500;
+    }
+    RoomLedger ledger(RoomRule::kProgress);
+    ledger.review(0, nodes_of(8), jobs);
+    ASSERT_EQ(ledger.grants().size(), 1U);
+    EXPECT_GT(ledger.weight(1), 4);
+    // What the others lose below the limit does not end it, as long as they have more left.
+    for (RoomJob& job : jobs) {
+        job.measured = job.id == 1 ? 0.9 : 0.3;
+    }
+    ledger.review(10, nodes_of(8), jobs);
+    EXPECT_GT(ledger.weight(1), 4);
+    RoomLedger star(RoomRule::kStar);
+    star.review(0, nodes_of(8), jobs);
+    EXPECT_EQ(star.weight(1), 1) << "it compares iterations, not what is left";
+}
+
+TEST(MakingRoomTest, TheLeastPaceIsOneOfAWholeLife) {
+    EXPECT_DOUBLE_EQ(least_pace_of(0.9, {}), 0.7);
+    EXPECT_DOUBLE_EQ(least_pace_of(0.9, {}, 6), 0.6) << "6 s ahead, to be spent in 60 s";
+    EXPECT_DOUBLE_EQ(least_pace_of(0.9, {}, -6), 0.8);
+    EXPECT_DOUBLE_EQ(least_pace_of(0.5, {}, -6), 0.5) << "no more than without grants";
+}
+
 // A giver that is measured far below the limit gets back three quarters at each review.
 TEST(MakingRoomTest, MeasuredLossesEndGrants) {
     std::vector<RoomJob> jobs = kUnlike;

@@ -54,7 +54,7 @@ protected:
     void make(int nodes, std::vector<TraceRow> rows = {}, std::vector<JobArrival> jobs = {}) {
         cluster_ = std::make_unique<VirtualCluster>(
             queue_, simple_profile(), nodes,
-            std::make_unique<ListScenario>(std::move(rows), std::move(jobs)));
+            std::make_unique<ListScenario>(std::move(rows), std::move(jobs)), &weights_);
     }
     /// Notes when it was called, in the order of calls to note().
     VirtualCluster::Action note() {
@@ -72,6 +72,7 @@ protected:
     }
 
     EventQueue queue_;
+    ClientWeights weights_;
     std::unique_ptr<VirtualCluster> cluster_;
     std::vector<double> times_;
 };
@@ -269,6 +270,39 @@ TEST_F(ClusterTest, ATraceOfSomebodyWhoIsNotThereIsRefused) {
     EXPECT_THROW(cluster_->start(), UsageError);
     make(2, {node_row(0, 1, {.rx = 0})});
     EXPECT_THROW(cluster_->start(), UsageError);
+}
+
+/// 75 and 25 bytes/s until the first 300 bytes are there after 1 + 4 s, then 100 for the other 200.
+TEST_F(ClusterTest, WeightsOfClientsShareACard) {
+    make(3);
+    weights_.set(2, 3);
+    const auto send = [&](int client) {
+        queue_.act_for(client);
+        cluster_->send(client - 1, 2, 300, note());
+    };
+    send(1);
+    send(2);
+    run();
+    expect_times({7, 5});
+}
+
+/// Each wants 4 of 4 cores and gets 1 and 3; what has begun keeps its weight.
+TEST_F(ClusterTest, WeightsOfClientsShareProcessorsFromTheNextWorkOn) {
+    make(1);
+    weights_.set(2, 3);
+    for (const int client : {1, 2}) {
+        queue_.act_for(client);
+        cluster_->serve(0, 6, 4, note());
+    }
+    weights_.set(2, 1);
+    run();
+    expect_times({3, 2});
+    for (const int client : {1, 2}) {
+        queue_.act_for(client);
+        cluster_->serve(0, 6, 4, note());
+    }
+    run();
+    expect_times({3, 2, 6, 6});
 }
 
 }  // namespace

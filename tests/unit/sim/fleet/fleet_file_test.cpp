@@ -71,7 +71,7 @@ TEST(FleetFile, JobsHaveTheDefaultsAndTheirOwnOptionsInOrderOfArrival) {
     const FleetPlan plan = plan_of(kFleet);
     EXPECT_EQ(plan.nodes, 2);
     EXPECT_EQ(plan.devices_per_node, 8);
-    EXPECT_EQ(plan.server_placement, ServerPlacement::kEven);
+    EXPECT_EQ(plan.server_placement, PlacementRule::kEven);
     ASSERT_EQ(plan.jobs.size(), 2U);
     EXPECT_EQ(plan.jobs[0].name, "early");
     EXPECT_EQ(plan.jobs[0].options.workers, 16);
@@ -117,6 +117,10 @@ TEST(FleetFile, TheCommandLineReplacesKeys) {
     EXPECT_EQ(
         plan_of(kDrawn, {"arrivals.workers=[2]", "arrivals.weights=[1]"}).jobs[0].options.workers,
         2);
+    EXPECT_EQ(plan_of(kDrawn, {"arrivals.servers=[1, 2]"}).jobs[0].options.servers, 2);
+    EXPECT_EQ(
+        plan_of(kDrawn, {"arrivals.servers=[1, 2]", "defaults.arch=ring"}).jobs[0].options.servers,
+        0);
     EXPECT_THAT(plan.settings, testing::Contains(testing::Pair("defaults.mode", "lb-bsp:32")));
 }
 
@@ -141,7 +145,10 @@ TEST(FleetFile, RefusesByFileLineJobAndKey) {
                 HasSubstr("fleet.toml, line 2, cluster.profile] "));
     EXPECT_THAT(refusal(with(kFleet, "\"even\"", "\"odd\"")),
                 HasSubstr("line 6, fleet.server-placement] the value cannot be used; expected "
-                          "workers, even, packed, random, got odd"));
+                          "waits, utilisation, even, packed, random, beside, star, got odd"));
+    EXPECT_THAT(refusal(with(kFleet, "\"even\"", "\"even\"\nmake-room = \"much\"")),
+                HasSubstr("line 7, fleet.make-room] the value cannot be used; expected off, "
+                          "progress, star, got much"));
     EXPECT_EQ(refusal(with(kFleet, "name = \"early\"", "name = \"late\"")).substr(0, 60),
               std::string("fleet.toml, line 19, job 'late'] two jobs of one name; expected another")
                   .substr(0, 60));
@@ -157,7 +164,7 @@ TEST(FleetFile, RefusesByFileLineJobAndKey) {
     EXPECT_THAT(refusal("[cluster]\nnodes = 2\n"), HasSubstr("fleet.toml] no jobs"));
     EXPECT_THAT(refusal("cluster = 3\n"), HasSubstr("line 1, cluster] not a table"));
     EXPECT_THAT(refusal(kFleet, {"defaults.modes=3"}), HasSubstr("not an option of cohort"));
-    EXPECT_THAT(refusal(kFleet, {"mode=3"}), HasSubstr("[--set] not a key of a fleet's file"));
+    EXPECT_THAT(refusal(kFleet, {"mode=3"}), HasSubstr("[--set] not a key of the file"));
     EXPECT_THAT(refusal(kFleet, {"defaults.predictor=oracle"}),
                 HasSubstr("nobody knows what other jobs will do"));
     EXPECT_THAT(refusal(kFleet, {"defaults.push-tree=0,1"}),

@@ -53,7 +53,6 @@ TEST(FleetQueue, AJobOvertakesExactlyWhenItDoesNotDelayTheHeadEvenIfItNeverEnds)
 std::vector<FleetQueue::Start> start_all(FleetQueue& queue) {
     std::vector<FleetQueue::Start> started;
     while (auto next = queue.next([](int job) { return static_cast<double>(job); })) {
-        queue.put_servers(next->job, {});
         started.push_back(*std::move(next));
     }
     return started;
@@ -130,7 +129,6 @@ TEST(FleetQueue, HoldsEachDeviceOnce) {
             if (!next) {
                 break;
             }
-            queue.put_servers(next->job, {});
             ++begun;
             std::array<int, kNodes> free{};
             for (std::size_t node = 0; node < free.size(); ++node) {
@@ -151,37 +149,17 @@ TEST(FleetQueue, HoldsEachDeviceOnce) {
             running[next->job] = next->worker_nodes;
         }
         for (std::size_t node = 0; node < held.size(); ++node) {
-            EXPECT_EQ(queue.nodes()[node].free_devices, kDevices - held[node]);
+            EXPECT_EQ(queue.free_devices()[node], kDevices - held[node]);
         }
     }
     EXPECT_GT(begun, 500U);
 }
 
 TEST(FleetPlacement, WorkersGoToTheEmptiestNode) {
-    const std::vector<FleetNode> nodes{
-        {.free_devices = 2}, {.free_devices = 4}, {.free_devices = 3}, {.free_devices = 4}};
-    EXPECT_EQ(place_workers(2, nodes), (std::vector<int>{1, 1}));
-    EXPECT_EQ(place_workers(5, nodes), (std::vector<int>{1, 1, 1, 1, 3}));
-    EXPECT_EQ(place_workers(13, nodes), (std::vector<int>{0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3}));
-}
-
-TEST(FleetPlacement, ServersGoWhereTheyWereAskedFor) {
-    const std::vector<FleetNode> nodes{{.servers = 2}, {.servers = 0}, {.servers = 1}};
-    const std::vector<int> workers{0, 0, 2, 2};
-    const auto place = [&](ServerPlacement placement, int servers, std::uint64_t seed = 1) {
-        return place_servers(placement, {.servers = servers, .worker_nodes = workers, .seed = seed},
-                             nodes);
-    };
-    EXPECT_EQ(place(ServerPlacement::kWorkers, 1), (std::vector<int>{0}));
-    EXPECT_EQ(place(ServerPlacement::kWorkers, 4), (std::vector<int>{0, 0, 2, 2}));
-    EXPECT_EQ(place(ServerPlacement::kPacked, 2), (std::vector<int>{0, 0}));
-    EXPECT_EQ(place(ServerPlacement::kEven, 4), (std::vector<int>{1, 1, 2, 0}));
-    const std::vector<int> drawn = place(ServerPlacement::kRandom, 300);
-    EXPECT_EQ(drawn, place(ServerPlacement::kRandom, 300));
-    EXPECT_NE(drawn, place(ServerPlacement::kRandom, 300, 2));
-    for (int node = 0; node < 3; ++node) {
-        EXPECT_NEAR(static_cast<double>(std::ranges::count(drawn, node)), 100, 30);
-    }
+    const std::vector<int> free{2, 4, 3, 4};
+    EXPECT_EQ(place_workers(2, free), (std::vector<int>{1, 1}));
+    EXPECT_EQ(place_workers(5, free), (std::vector<int>{1, 1, 1, 1, 3}));
+    EXPECT_EQ(place_workers(13, free), (std::vector<int>{0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3}));
 }
 
 }  // namespace

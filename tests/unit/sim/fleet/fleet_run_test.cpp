@@ -73,7 +73,7 @@ SimulationResult simulated(const FleetPlan& plan, int nodes) {
 TEST(FleetRun, AJobAloneIsWhatSimulateMakesOfIt) {
     for (const char* job :
          {"mode = \"adaptive\"\nservers = 2\nworkers = 4",
-          "mode = \"asgd\"\nworkers = 16\nservers = 3", "mode = \"localsgd:4\"\nworkers = 4",
+          "mode = \"asgd\"\nworkers = 16\nservers = 2", "mode = \"localsgd:4\"\nworkers = 4",
           "arch = \"ring\"\nmode = \"adaptive\"\nworkers = 16"}) {
         const FleetPlan plan =
             plan_of(trained_fleet(fmt::format("[[job]]\nname = \"alone\"\n{}\n", job)));
