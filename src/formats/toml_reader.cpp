@@ -1,6 +1,7 @@
 #include "formats/toml_reader.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
@@ -35,6 +36,36 @@ std::optional<std::string> text_of(const toml::node& node) {
         return truth->get() ? "true" : "false";
     }
     return std::nullopt;
+}
+
+void put_override(toml::table& file, const std::string& text,
+                  std::span<const std::string_view> tables) {
+    const std::size_t equals = text.find('=');
+    const std::size_t dot = text.find('.');
+    const std::string name = text.substr(0, dot);
+    if (equals == std::string::npos || dot >= equals ||
+        std::ranges::find(tables, name) == tables.end()) {
+        fail<UsageError>(
+            {.where = "--set",
+             .what = "not a key of the file",
+             .expected = fmt::format("TABLE.KEY=VALUE, TABLE one of {}", fmt::join(tables, ", ")),
+             .got = text});
+    }
+    const std::string value = text.substr(equals + 1);
+    const std::string source = "--set " + text.substr(0, equals);
+    toml::table parsed;
+    try {
+        parsed = toml::parse("value = " + value, source);
+    } catch (const toml::parse_error&) {  // a text without quotes
+        parsed = toml::parse("value = ''", source);
+        *parsed["value"].as_string() = value;
+    }
+    toml::table* table = file.insert(name, toml::table()).first->second.as_table();
+    if (table != nullptr) {
+        const std::string key = text.substr(dot + 1, equals - dot - 1);
+        parsed.get("value")->visit(
+            [&](auto& node) { table->insert_or_assign(key, std::move(node)); });
+    }
 }
 
 toml::table TomlReader::parse() const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,11 @@ namespace cohort {
 
 /// A scalar as the command line writes it; none for anything else.
 [[nodiscard]] std::optional<std::string> text_of(const toml::node& node);
+
+/// Puts "TABLE.KEY=VALUE" in place of what the file says; a value that is no TOML is a text.
+/// @param tables  names that TABLE may have  Errors: UsageError.
+void put_override(toml::table& file, const std::string& text,
+                  std::span<const std::string_view> tables);
 
 /// A TOML file whose values have kinds; errors name file, line and key.
 class TomlReader {

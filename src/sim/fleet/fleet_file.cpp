@@ -30,7 +30,8 @@ constexpr Limits<double> kJobsPerHour{
 constexpr Limits<double> kSigma{.least = 0, .most = 5};
 constexpr Limits<double> kLengthMost{.least = 1, .most = 1e6};
 constexpr Limits<double> kArrivalSeconds{.least = 0, .most = 1e9};
-constexpr std::array<const char*, 5> kTables{"cluster", "fleet", "defaults", "arrivals", "real"};
+constexpr std::array<std::string_view, 5> kTables{"cluster", "fleet", "defaults", "arrivals",
+                                                  "real"};
 
 /// Options that a job of a fleet cannot have, and what decides instead.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kNotOfJobs{
@@ -82,10 +83,6 @@ std::optional<double> weight_of(const toml::node& node) {
     return value && *value >= 0 && std::isfinite(*value) ? value : std::nullopt;
 }
 
-bool is_table(std::string_view name) {
-    return std::ranges::find(kTables, name) != kTables.end();
-}
-
 std::optional<std::string> name_of(const toml::node& node) {
     return node.value<std::string>();
 }
@@ -109,10 +106,10 @@ public:
     [[nodiscard]] FleetPlan read(const std::vector<std::string>& overrides) {
         toml::table file = parse();
         for (const std::string& text : overrides) {
-            put_override(file, text);
+            put_override(file, text, kTables);
         }
         for (const auto& [key, node] : file) {
-            if (key.str() != "job" && !is_table(key.str())) {
+            if (key.str() != "job" && std::ranges::find(kTables, key.str()) == kTables.end()) {
                 refuse(node, key.str(), "not a key of a fleet",
                        fmt::format("[{}], [[job]]", fmt::join(kTables, "], [")), key.str());
             }
@@ -141,35 +138,6 @@ public:
     }
 
 private:
-    /// "TABLE.KEY=VALUE" in place of what the file says.
-    static void put_override(toml::table& file, const std::string& text) {
-        const std::size_t equals = text.find('=');
-        const std::size_t dot = text.find('.');
-        const std::string name = text.substr(0, dot);
-        if (equals == std::string::npos || dot >= equals || !is_table(name)) {
-            fail<UsageError>({.where = "--set",
-                              .what = "not a key of a fleet's file",
-                              .expected = fmt::format("TABLE.KEY=VALUE, TABLE one of {}",
-                                                      fmt::join(kTables, ", ")),
-                              .got = text});
-        }
-        const std::string value = text.substr(equals + 1);
-        const std::string source = "--set " + text.substr(0, equals);
-        toml::table parsed;
-        try {
-            parsed = toml::parse("value = " + value, source);
-        } catch (const toml::parse_error&) {  // a text without quotes
-            parsed = toml::parse("value = ''", source);
-            *parsed["value"].as_string() = value;
-        }
-        toml::table* table = file.insert(name, toml::table()).first->second.as_table();
-        if (table != nullptr) {
-            const std::string key = text.substr(dot + 1, equals - dot - 1);
-            parsed.get("value")->visit(
-                [&](auto& node) { table->insert_or_assign(key, std::move(node)); });
-        }
-    }
-
     [[nodiscard]] const toml::table* table_of(const toml::table& file,
                                               std::string_view name) const {
         const toml::node* node = file.get(name);
@@ -314,7 +282,9 @@ private:
                          .arrival_s = drawn.arrival_s,
                          .options = defaults_};
             job.options.workers = drawn.workers;
-            job.options.servers = drawn.servers.value_or(job.options.servers);
+            if (job.options.arch == Architecture::kServers) {
+                job.options.servers = drawn.servers.value_or(job.options.servers);
+            }
             job.options.time_as = drawn.workload;
             job.options.seed = drawn.seed;
             job.options.samples = std::max<std::int64_t>(
@@ -430,7 +400,7 @@ private:
     }
 
     void list_settings(const toml::table& file) {
-        for (const char* name : kTables) {
+        for (const std::string_view name : kTables) {
             if (const toml::table* from = table_of(file, name)) {
                 for (const auto& [key, node] : *from) {
                     plan_.settings.emplace_back(fmt::format("{}.{}", name, key.str()),

@@ -117,6 +117,10 @@ TEST(FleetFile, TheCommandLineReplacesKeys) {
     EXPECT_EQ(
         plan_of(kDrawn, {"arrivals.workers=[2]", "arrivals.weights=[1]"}).jobs[0].options.workers,
         2);
+    EXPECT_EQ(plan_of(kDrawn, {"arrivals.servers=[1, 2]"}).jobs[0].options.servers, 2);
+    EXPECT_EQ(
+        plan_of(kDrawn, {"arrivals.servers=[1, 2]", "defaults.arch=ring"}).jobs[0].options.servers,
+        0);
     EXPECT_THAT(plan.settings, testing::Contains(testing::Pair("defaults.mode", "lb-bsp:32")));
 }
 
@@ -160,7 +164,7 @@ TEST(FleetFile, RefusesByFileLineJobAndKey) {
     EXPECT_THAT(refusal("[cluster]\nnodes = 2\n"), HasSubstr("fleet.toml] no jobs"));
     EXPECT_THAT(refusal("cluster = 3\n"), HasSubstr("line 1, cluster] not a table"));
     EXPECT_THAT(refusal(kFleet, {"defaults.modes=3"}), HasSubstr("not an option of cohort"));
-    EXPECT_THAT(refusal(kFleet, {"mode=3"}), HasSubstr("[--set] not a key of a fleet's file"));
+    EXPECT_THAT(refusal(kFleet, {"mode=3"}), HasSubstr("[--set] not a key of the file"));
     EXPECT_THAT(refusal(kFleet, {"defaults.predictor=oracle"}),
                 HasSubstr("nobody knows what other jobs will do"));
     EXPECT_THAT(refusal(kFleet, {"defaults.push-tree=0,1"}),
