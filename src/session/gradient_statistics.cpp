@@ -5,6 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "sched/engine/fire_sum.hpp"
+#include "sched/plan/lease_work.hpp"
 #include "session/training_session.hpp"
 
 namespace cohort {
@@ -44,14 +45,15 @@ GradientQuestion GradientStatistics::ask(const Fire& fire, const SyncPlan& plan,
     }
     Asked asked{.norms = norms_of(fire, plan)};
     alike_ = asked.norms.empty() ? alike_ : updates_;
-    const bool turn = wish.now_and_then && updates_ - measured_ >= kEvery;
+    const int pause = fire.work == Work::kDelta ? 1 : noise_.count() < kFew ? kOften : kEvery;
+    const bool turn = wish.now_and_then && updates_ - measured_ >= pause;
     GradientQuestion question{.norm = !asked.norms.empty() && (turn || wish.every_update)};
     if (wish.now_and_then && plain(fire, plan)) {
         const double here = position(fire, before);
         const double distance = kept_ ? here - *kept_ : 0;
         question.compare = kept_ && distance >= kNear && distance <= kFar;
         asked.distance = question.compare ? distance : 0;
-        const bool due = updates_ - kept_at_ >= (agreement_.count() < kFew ? kEvery : kSeldom);
+        const bool due = updates_ - kept_at_ >= (agreement_.count() < kFew ? kOften : kSeldom);
         question.keep = due && !question.compare && (!kept_ || distance > kFar);
         if (question.compare) {
             kept_.reset();
@@ -62,6 +64,7 @@ GradientQuestion GradientStatistics::ask(const Fire& fire, const SyncPlan& plan,
     }
     measured_ = turn ? updates_ : measured_;
     asked.keep = question.keep;
+    asked.steps = fire.work == Work::kDelta ? steps_per_push(plan) : 0;
     asked.norms.resize(question.norm ? asked.norms.size() : 0);
     if (question.any()) {
         asked_[fire.version] = std::move(asked);
@@ -79,11 +82,24 @@ void GradientStatistics::answered(std::int64_t version, const GradientAnswer& an
     for (std::size_t i = 0; norms && i < asked.size(); ++i) {
         asked[i].squares = (*norms)[i] * (*norms)[i];
     }
-    noise_.add(asked, answer.squares);
+    if (const int steps = found->second.steps; steps == 0) {
+        noise_.add(asked, answer.squares);
+        measured(noise_);
+    } else {
+        deltas_ = steps == delta_steps_ ? deltas_ : NoiseScale(kRate);
+        delta_steps_ = steps;
+        deltas_.add(asked, answer.squares);
+        measured(deltas_);
+    }
     if (found->second.distance > 0 && gradient_squares() != 0) {
         agreement_.add(answer.product, noise_.signal(), found->second.distance);
     }
     asked_.erase(found);
+}
+
+/// The last one that is known stays.
+void GradientStatistics::measured(const NoiseScale& noise) {
+    phi_ = noise.samples() > 0 ? noise.samples() : phi_;
 }
 
 void GradientStatistics::withdrawn(std::int64_t version, std::int64_t samples, double lr_scale) {
@@ -123,6 +139,7 @@ void GradientStatistics::halves(std::int64_t samples, const std::array<double, 2
         {{.squares = squares[0], .samples = static_cast<double>(first)},
          {.squares = squares[1], .samples = static_cast<double>(samples - first)}}};
     noise_.add(norms, mean_squares);
+    measured(noise_);
 }
 
 double GradientStatistics::gradient_squares() const noexcept {

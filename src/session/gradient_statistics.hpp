@@ -49,7 +49,9 @@ private:
 /// tell. The same in real and virtual runs. Pure.
 ///
 /// Noise scale: from updates whose pushes were computed on one version. Where there are none, every
-/// kEvery-th lease is computed as two halves, which are two mini-batches of one version.
+/// kEvery-th lease is computed as two halves, which are two mini-batches of one version. Deltas of
+/// local steps count as gradients of all their samples: noise adds up over the steps as the signal
+/// does, so the ratio holds to a fifth (momentum, and gradients that change on the way).
 /// Curvature: two mean gradients a reference batch apart (under a plan with a scale of the learning
 /// rate: 1 / scale of them). Their samples differ, so the product's mean is <G, G'> without a share
 /// of noise, and (1 - <G, G'> / |G|^2) per reference batch is --lr / (1 - momentum) times the
@@ -57,6 +59,7 @@ private:
 class GradientStatistics {
 public:
     static constexpr int kEvery = 8;    ///< updates, and leases, between two measurements
+    static constexpr int kOften = 2;    ///< updates between the first few: choosers wait for them
     static constexpr int kSeldom = 56;  ///< updates between two gradients kept, after the first few
 
     /// @param reference_batch  B, samples
@@ -86,7 +89,7 @@ public:
     void halves(std::int64_t samples, const std::array<double, 2>& squares, double mean_squares);
 
     /// phi, samples; 0: not known yet.
-    [[nodiscard]] double noise_scale() const noexcept { return noise_.samples(); }
+    [[nodiscard]] double noise_scale() const noexcept { return phi_; }
     /// Learning rate / (1 - momentum) x curvature along the step; 0: not known yet.
     [[nodiscard]] double step_curvature() const noexcept { return agreement_.fall(); }
     /// <G, G'> / |G|^2 of mean gradients a reference batch apart; 0: not known yet.
@@ -94,21 +97,29 @@ public:
     /// |G|^2, smoothed; 0: not known yet.
     [[nodiscard]] double gradient_squares() const noexcept;
     /// Updates and leases that were measured.
-    [[nodiscard]] std::int64_t measured() const noexcept { return noise_.count(); }
+    [[nodiscard]] std::int64_t measured() const noexcept {
+        return noise_.count() + deltas_.count();
+    }
 
 private:
     struct Asked {
         std::vector<GradientNorm> norms;
         double distance = 0;  ///< reference batches from the gradient kept; 0: not compared
         bool keep = false;
+        int steps = 0;  ///< local steps of each delta; 0: gradients
     };
+
+    void measured(const NoiseScale& noise);
 
     static constexpr double kRate = 0.05;  ///< of the newest measurement, in means
     static constexpr int kFew = 10;
 
     double reference_batch_;
-    double travelled_ = 0;  ///< reference batches, times the plans' scales of the learning rate
-    NoiseScale noise_{kRate};
+    double travelled_ = 0;      ///< reference batches, times the plans' scales of the learning rate
+    NoiseScale noise_{kRate};   ///< of gradients
+    NoiseScale deltas_{kRate};  ///< of deltas, of as many steps as the newest
+    int delta_steps_ = 0;
+    double phi_ = 0;
     std::map<std::int64_t, Asked> asked_;  ///< by version
     std::optional<double> kept_;           ///< where: reference batches
     std::int64_t kept_at_ = 0;             ///< update
