@@ -28,15 +28,24 @@ double iteration_s(const RoomJob& job) {
     return static_cast<double>(job.placed.demand.workers.size()) / pace;
 }
 
-/// What a job's pace is worth: the share of what it has left that it does per second, so that a sum
-/// counts jobs that end. `star`: seconds of an iteration, below 0.
+/// What a pace is divided by. `shortest`: what is left, so that a sum counts jobs that end.
+double whole_of(RoomRule rule, const RoomJob& job) {
+    return rule == RoomRule::kShortest ? job.left_s : 1;
+}
+
+/// What a job's pace is worth: progress per second. `star`: seconds of an iteration, below 0.
 double worth_of(RoomRule rule, const RoomJob& job, double pace) {
-    return rule == RoomRule::kStar ? -iteration_s(job) / pace : pace / job.left_s;
+    return rule == RoomRule::kStar ? -iteration_s(job) / pace : pace / whole_of(rule, job);
+}
+
+/// RoomJob::ahead_s counts where jobs take turns.
+double ahead_of(RoomRule rule, const RoomJob& job) {
+    return rule == RoomRule::kShortest ? job.ahead_s : 0;
 }
 
 /// What a job gives to one that ends before it comes back to it when that one has ended.
 bool gets_back(RoomRule rule, const RoomJob& giver, const RoomJob& asker) {
-    return rule == RoomRule::kProgress && giver.left_s > asker.left_s;
+    return rule == RoomRule::kShortest && giver.left_s > asker.left_s;
 }
 
 /// One look at all jobs: doubles weights as long as it helps.
@@ -66,8 +75,7 @@ public:
         std::iota(order.begin(), order.end(), std::size_t{0});
         // The less of a card a job needs until its end, the less its gain costs the others.
         std::ranges::stable_sort(order, {}, [this](std::size_t job) {
-            const double whole = rule_ == RoomRule::kStar ? 1 : jobs_[job].left_s;
-            return whole * model_.waits_alone(job);
+            return whole_of(rule_, jobs_[job]) * model_.waits_alone(job);
         });
         for (const std::size_t job : order) {
             if (!model_.neighbours(job).empty()) {
@@ -136,7 +144,8 @@ private:
             if (gets_back(rule_, jobs_[job], jobs_[asker])) {
                 continue;
             }
-            const double least = least_pace_of(progress(fair_, job), limits_, jobs_[job].ahead_s);
+            const double least =
+                least_pace_of(progress(fair_, job), limits_, ahead_of(rule_, jobs_[job]));
             const double keeps = std::min(least, progress(now_, job));
             if (!jobs_[job].agrees && progress(next, job) < keeps * (1 - 1e-6)) {
                 return false;
@@ -209,7 +218,7 @@ double RoomLedger::least_pace(const RoomJob& job) const {
     constexpr double kNoise = 0.02;
     const auto found = baseline_.find(job.id);
     const double fair = found == baseline_.end() ? limits_.least_pace : found->second;
-    return least_pace_of(fair * (1 - kNoise), limits_, job.ahead_s);
+    return least_pace_of(fair * (1 - kNoise), limits_, ahead_of(rule_, job));
 }
 
 bool RoomLedger::slower_than_without(std::span<const RoomJob> jobs) {

@@ -16,21 +16,21 @@ struct RoomJob {
     PlacedJob placed;  ///< at its pace alone
     /// The job agrees to go below RoomLimits::least_pace.
     bool agrees = false;
-    /// Seconds that it needs alone until its end: of two jobs, the gain of the one that has less
-    /// left counts for more. All the same where nothing is known of them.
+    /// Seconds that it needs alone until its end. kShortest: of two jobs, the gain of the one that
+    /// has less left counts for more.
     double left_s = 1;
     /// Seconds of its pace alone by which it is ahead of one that went at RoomLimits::least_pace
-    /// from its start on; below 0: behind.
+    /// from its start on; below 0: behind. Counts under kShortest.
     double ahead_s = 0;
     /// Pace with the weights in force, relative to its pace alone, as measured; 0: not known.
     double measured = 0;
 };
 
 struct RoomLimits {
-    /// Of its pace alone that a job keeps on the average from its start on, if sharing leaves it as
-    /// much.
+    /// Of its pace alone that a job keeps, if sharing leaves it as much; kShortest: on the average
+    /// from its start on.
     double least_pace = 0.7;
-    double spends_s = 60;  ///< in which a job that is ahead of it may lose what it is ahead
+    double spends_s = 60;  ///< kShortest: in which a job may lose what it is ahead
     /// Share of its pace that a job gives at most which is below that already. Above 0 more can be
     /// granted on crowded links, docs/making-room.md.
     double most_loss = 0;
@@ -74,14 +74,13 @@ public:
         : rule_(rule), limits_(limits) {}
 
     /// Looks at all jobs: after an arrival, an end, a change of a plan, or now and then. Replaces
-    /// all grants. The sum of progress, as a share of what each job has left, is predicted never to
-    /// be lower than without grants, and no job that does not agree falls below the least pace by
-    /// them.
-    /// Predictions are multiplied by what was measured with the present weights, relative to what
-    /// is predicted for them.
-    /// What was measured has the last word: a job that is below the least pace and gives way to
-    /// grants gets them back, three quarters at each review; when the same jobs went faster without
-    /// grants, there are none until these would have expired.
+    /// all grants. The sum of progress (kShortest: as a share of what each job has left) is
+    /// predicted never to be lower than without grants, and no job that does not agree falls below
+    /// the least pace by them. Predictions are multiplied by what was measured with the present
+    /// weights, relative to what is predicted for them. What was measured has the last word: a job
+    /// that is below the least pace and gives way to grants gets them back, three quarters at each
+    /// review; when the same jobs went faster without grants, there are none until these would have
+    /// expired.
     void review(double now_s, std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs);
     /// The job has ended, died, or changed its plan: its grants are over.
     void release(int job);

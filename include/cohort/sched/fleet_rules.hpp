@@ -28,12 +28,14 @@ inline constexpr auto kWords<PlacementRule> = std::to_array<std::string_view>(
 enum class RoomRule : std::uint8_t {
     kOff,       ///< never: all weights are 1
     kProgress,  ///< when the sum of relative progress grows
+    kShortest,  ///< the same of progress as a share of what a job has left: who gives to a job that
+                ///< ends sooner gets it back then, and has no least pace until then
     kStar  ///< as STAR: when the asker's iteration shortens by more seconds than the iterations
            ///< of the others lengthen
 };
 
 template <>
 inline constexpr auto kWords<RoomRule> = std::to_array<std::string_view>({"off", "progress",
-                                                                          "star"});
+                                                                          "shortest", "star"});
 
 }  // namespace cohort

@@ -110,13 +110,13 @@ TEST(MakingRoomTest, NobodyIsPushedBelowTheLimit) {
 
 TEST(MakingRoomTest, WhoEndsLaterGetsBackWhatItGives) {
     std::vector<RoomJob> jobs = {job_of(1, 0.45), job_of(2, 0.45), job_of(3, 0.45)};
-    RoomLedger alike(RoomRule::kProgress);
+    RoomLedger alike(RoomRule::kShortest);
     alike.review(0, nodes_of(8), jobs);
     EXPECT_TRUE(alike.grants().empty()) << "nobody ends before another";
     for (RoomJob& job : jobs) {
         job.left_s = job.id == 1 ? 10 : 500;
     }
-    RoomLedger ledger(RoomRule::kProgress);
+    RoomLedger ledger(RoomRule::kShortest);
     ledger.review(0, nodes_of(8), jobs);
     ASSERT_EQ(ledger.grants().size(), 1U);
     EXPECT_GT(ledger.weight(1), 4);
@@ -126,6 +126,9 @@ TEST(MakingRoomTest, WhoEndsLaterGetsBackWhatItGives) {
     }
     ledger.review(10, nodes_of(8), jobs);
     EXPECT_GT(ledger.weight(1), 4);
+    RoomLedger strict(RoomRule::kProgress);
+    strict.review(0, nodes_of(8), jobs);
+    EXPECT_TRUE(strict.grants().empty()) << "jobs that need the same cannot gain by order";
     RoomLedger star(RoomRule::kStar);
     star.review(0, nodes_of(8), jobs);
     EXPECT_EQ(star.weight(1), 1) << "it compares iterations, not what is left";
