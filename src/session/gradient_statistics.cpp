@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "sched/engine/fire_sum.hpp"
@@ -45,7 +46,9 @@ GradientQuestion GradientStatistics::ask(const Fire& fire, const SyncPlan& plan,
     }
     Asked asked{.norms = norms_of(fire, plan)};
     alike_ = asked.norms.empty() ? alike_ : updates_;
-    const int pause = fire.work == Work::kDelta ? 1 : noise_.count() < kFew ? kOften : kEvery;
+    const int pause = fire.work == Work::kDelta           ? 1
+                      : noise_.gradients().count() < kFew ? kOften
+                                                          : kEvery;
     const bool turn = wish.now_and_then && updates_ - measured_ >= pause;
     GradientQuestion question{.norm = !asked.norms.empty() && (turn || wish.every_update)};
     if (wish.now_and_then && plain(fire, plan)) {
@@ -82,24 +85,20 @@ void GradientStatistics::answered(std::int64_t version, const GradientAnswer& an
     for (std::size_t i = 0; norms && i < asked.size(); ++i) {
         asked[i].squares = (*norms)[i] * (*norms)[i];
     }
-    if (const int steps = found->second.steps; steps == 0) {
-        noise_.add(asked, answer.squares);
-        measured(noise_);
-    } else {
-        deltas_ = steps == delta_steps_ ? deltas_ : NoiseScale(kRate);
-        delta_steps_ = steps;
-        deltas_.add(asked, answer.squares);
-        measured(deltas_);
-    }
+    noise_.add(found->second.steps, asked, answer.squares);
     if (found->second.distance > 0 && gradient_squares() != 0) {
-        agreement_.add(answer.product, noise_.signal(), found->second.distance);
+        agreement_.add(answer.product, noise_.gradients().signal(), found->second.distance);
     }
     asked_.erase(found);
 }
 
-/// The last one that is known stays.
-void GradientStatistics::measured(const NoiseScale& noise) {
-    phi_ = noise.samples() > 0 ? noise.samples() : phi_;
+void NoiseByWork::add(int steps, std::span<const GradientNorm> norms, double mean_squares) {
+    if (steps > 0 && steps != std::exchange(steps_, steps)) {
+        deltas_ = NoiseScale(rate_);
+    }
+    NoiseScale& of = steps > 0 ? deltas_ : gradients_;
+    of.add(norms, mean_squares);
+    phi_ = of.samples() > 0 ? of.samples() : phi_;
 }
 
 void GradientStatistics::withdrawn(std::int64_t version, std::int64_t samples, double lr_scale) {
@@ -138,12 +137,12 @@ void GradientStatistics::halves(std::int64_t samples, const std::array<double, 2
     const std::array<GradientNorm, 2> norms{
         {{.squares = squares[0], .samples = static_cast<double>(first)},
          {.squares = squares[1], .samples = static_cast<double>(samples - first)}}};
-    noise_.add(norms, mean_squares);
-    measured(noise_);
+    noise_.add(0, norms, mean_squares);
 }
 
 double GradientStatistics::gradient_squares() const noexcept {
-    return noise_.count() >= kFirstProducts ? std::max(noise_.signal(), 0.0) : 0;
+    return noise_.gradients().count() >= kFirstProducts ? std::max(noise_.gradients().signal(), 0.0)
+                                                        : 0;
 }
 
 double GradientAgreement::mean() const noexcept {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "cohort/sched/noise_scale.hpp"
@@ -43,6 +44,28 @@ private:
     double product_ = 0;
     double squares_ = 0;
     double distance_ = 0;
+};
+
+/// The noise scale by what was measured last: gradients, or deltas of so many local steps, whose
+/// squares have another scale. Pure.
+class NoiseByWork {
+public:
+    /// @param rate  of the newest measurement, in means
+    explicit NoiseByWork(double rate) : rate_(rate), gradients_(rate), deltas_(rate) {}
+
+    /// See NoiseScale::add. @param steps  of each delta; 0: gradients
+    void add(int steps, std::span<const GradientNorm> norms, double mean_squares);
+    /// phi, samples; 0: not known yet. The last one that is known stays.
+    [[nodiscard]] double samples() const noexcept { return phi_; }
+    [[nodiscard]] int count() const noexcept { return gradients_.count() + deltas_.count(); }
+    [[nodiscard]] const NoiseScale& gradients() const noexcept { return gradients_; }
+
+private:
+    double rate_;
+    NoiseScale gradients_;
+    NoiseScale deltas_;
+    int steps_ = 0;  ///< of deltas_
+    double phi_ = 0;
 };
 
 /// Decides which updates and mini-batches tell about the gradient, and makes numbers of what they
@@ -89,7 +112,7 @@ public:
     void halves(std::int64_t samples, const std::array<double, 2>& squares, double mean_squares);
 
     /// phi, samples; 0: not known yet.
-    [[nodiscard]] double noise_scale() const noexcept { return phi_; }
+    [[nodiscard]] double noise_scale() const noexcept { return noise_.samples(); }
     /// Learning rate / (1 - momentum) x curvature along the step; 0: not known yet.
     [[nodiscard]] double step_curvature() const noexcept { return agreement_.fall(); }
     /// <G, G'> / |G|^2 of mean gradients a reference batch apart; 0: not known yet.
@@ -97,9 +120,7 @@ public:
     /// |G|^2, smoothed; 0: not known yet.
     [[nodiscard]] double gradient_squares() const noexcept;
     /// Updates and leases that were measured.
-    [[nodiscard]] std::int64_t measured() const noexcept {
-        return noise_.count() + deltas_.count();
-    }
+    [[nodiscard]] std::int64_t measured() const noexcept { return noise_.count(); }
 
 private:
     struct Asked {
@@ -109,17 +130,12 @@ private:
         int steps = 0;  ///< local steps of each delta; 0: gradients
     };
 
-    void measured(const NoiseScale& noise);
-
     static constexpr double kRate = 0.05;  ///< of the newest measurement, in means
     static constexpr int kFew = 10;
 
     double reference_batch_;
-    double travelled_ = 0;      ///< reference batches, times the plans' scales of the learning rate
-    NoiseScale noise_{kRate};   ///< of gradients
-    NoiseScale deltas_{kRate};  ///< of deltas, of as many steps as the newest
-    int delta_steps_ = 0;
-    double phi_ = 0;
+    double travelled_ = 0;  ///< reference batches, times the plans' scales of the learning rate
+    NoiseByWork noise_{kRate};
     std::map<std::int64_t, Asked> asked_;  ///< by version
     std::optional<double> kept_;           ///< where: reference batches
     std::int64_t kept_at_ = 0;             ///< update
