@@ -199,10 +199,11 @@ void ServerLoop::fire(const FireOrder& order) {
     check_invariant(begun_, "kBegin comes before the first update");
     const FireOutput output = shard_.prepare(order);
     const auto updating = shard_.staging().busy().until_released(nullptr);
-    const auto transfers = start_sending(order, output);
-    const GradientAnswer answer = shard_.fire(order, output, [&transfers](std::int64_t floats) {
-        for (const std::shared_ptr<OutgoingTransfer>& transfer : transfers) {
-            transfer->release(static_cast<std::uint64_t>(floats) * sizeof(float));
+    const auto leaving = start_sending(order, output);
+    const GradientAnswer answer = shard_.fire(order, output, [&leaving](std::int64_t floats) {
+        for (const Leaving& one : leaving) {
+            const std::int64_t final = std::max<std::int64_t>(floats - one.begin, 0);
+            one.transfer->release(static_cast<std::uint64_t>(final) * sizeof(float));
         }
     });
     if (order.question.any() && !order.pushes.empty()) {
@@ -215,39 +216,71 @@ void ServerLoop::fire(const FireOrder& order) {
     }
 }
 
-template <class Header>
-std::shared_ptr<OutgoingTransfer> ServerLoop::start(Address to, MessageKind kind,
-                                                    const Header& header,
-                                                    std::shared_ptr<const float> values) {
+template <class Kind, class Header>
+ServerLoop::Leaving ServerLoop::start(Address to, Kind kind, const Header& header,
+                                      std::shared_ptr<const float> values, std::int64_t begin,
+                                      std::int64_t floats) {
     check_invariant(values != nullptr, "what is released has been prepared");
-    const auto floats = static_cast<std::size_t>(shard_.range().floats());
-    const std::span<const float> all(values.get(), floats);
-    return comm_.start_transfer(to, Port::kServer, kind, header, all, ChunkOrder::kForward,
-                                shard_.staging().busy().until_released(std::move(values)));
+    const std::span<const float> part(values.get() + begin, static_cast<std::size_t>(floats));
+    return {comm_.start_transfer(to, Port::kServer, kind, header, part, ChunkOrder::kForward,
+                                 shard_.staging().busy().until_released(std::move(values))),
+            begin};
 }
 
-std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::start_sending(const FireOrder& order,
-                                                                         const FireOutput& output) {
-    std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
+std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& order,
+                                                           const FireOutput& output) {
+    const ShardRange& range = shard_.range();
+    std::vector<Leaving> leaving;
     for (const ReleaseOrder& release : order.releases) {
-        transfers.push_back(start({comm_.map.rank_of_worker(release.worker), Port::kWorker},
-                                  MessageKind::kParameters,
-                                  ParametersHeader{.version = order.version,
-                                                   .server = server_,
-                                                   .evaluation = release.evaluation,
-                                                   .incarnation = release.incarnation,
-                                                   .begin = shard_.range().begin,
-                                                   .end = shard_.range().end},
-                                  output.find(shard_.store().look_ahead_lag(release.lag))));
+        const bool again = release.again >= 0;
+        const ParametersHeader header{
+            .version = again ? release.again : order.version,
+            .server = server_,
+            .evaluation = release.evaluation,
+            .incarnation = release.incarnation,
+            .begin = range.begin,
+            .end = range.end,
+            .way = again ? ParametersWay::kAgain : ParametersWay::kStraight};
+        leaving.push_back(start(
+            {comm_.map.rank_of_worker(release.worker), Port::kWorker}, MessageKind::kParameters,
+            header, output.find(shard_.store().look_ahead_lag(release.lag)), 0, range.floats()));
     }
+    start_passing_on(order, output, leaving);
     if (order.snapshot.gather != 0) {
-        transfers.push_back(
+        leaving.push_back(
             start({0, Port::kCoordinator}, MessageKind::kGathered,
                   GatheredHeader{
                       .gather = order.snapshot.gather, .version = order.version, .part = server_},
-                  output.find(0)));
+                  output.find(0), 0, range.floats()));
     }
-    return transfers;
+    return leaving;
+}
+
+/// To the first stops only, piece by piece.
+void ServerLoop::start_passing_on(const FireOrder& order, const FireOutput& output,
+                                  std::vector<Leaving>& leaving) {
+    const ShardRange& range = shard_.range();
+    for (std::size_t stop = 0; stop < order.stops.size(); ++stop) {
+        if (order.stops[stop].from >= 0) {
+            continue;
+        }
+        const auto values = output.find(shard_.store().look_ahead_lag(order.stops[stop].lag));
+        PassOnHeader header{.parameters = {.version = order.version,
+                                           .server = server_,
+                                           .way = ParametersWay::kPassedOn,
+                                           .pieces = order.pieces},
+                            .stops = stops_from(order.stops, stop)};
+        for (std::int32_t piece = 0; piece < order.pieces; ++piece) {
+            const std::int64_t begin = range.parameters() * piece / order.pieces;
+            const std::int64_t end = range.parameters() * (piece + 1) / order.pieces;
+            const bool last = piece + 1 == order.pieces;
+            header.parameters.begin = range.begin + begin;
+            header.parameters.end = range.begin + end;
+            header.parameters.piece = piece;
+            leaving.push_back(start({order.stops[stop].rank, Port::kNode}, NodeMessage::kPassOn,
+                                    header, values, begin, end - begin + (last ? range.state : 0)));
+        }
+    }
 }
 
 void ServerLoop::save(const std::string& checkpoint) {
