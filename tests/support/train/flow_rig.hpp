@@ -21,6 +21,7 @@
 #include "support/train/test_run.hpp"
 #include "train/coordinator/update_driver.hpp"
 #include "train/run/job_context.hpp"
+#include "train/worker/servers/worker_parameters.hpp"
 #include "train/worker/servers/start_permit.hpp"
 
 namespace cohort::test {
@@ -30,8 +31,11 @@ namespace cohort::test {
 class FlowRig {
 public:
     FlowRig(int server_ranks, int worker_ranks, std::int64_t samples, const SyncPlan& plan,
-            std::int64_t batch = 16, bool measure_gradients = false)
-        : job((write_data(folder_), options(folder_, server_ranks, batch)), worker_ranks),
+            std::int64_t batch = 16, bool measure_gradients = false,
+            const std::string& push_tree = "off")
+        : job((write_data(folder_), options(folder_, server_ranks, batch, push_tree)),
+              worker_ranks),
+          cut(cut_shards(job.graph, server_ranks)),
           network(server_ranks + worker_ranks, server_ranks),
           run(job, worker_ranks, samples, plan, Architecture::kServers, measure_gradients),
           flow(make_servers_driver(
@@ -39,9 +43,11 @@ public:
         for (int server = 0; server < server_ranks; ++server) {
             servers.emplace_back();
             servers.back().down.resize(static_cast<std::size_t>(worker_ranks));
+            servers.back().passed_on.resize(static_cast<std::size_t>(worker_ranks));
         }
         for (int worker = 0; worker < worker_ranks; ++worker) {
             workers.emplace_back();
+            workers.back().inbox = std::make_unique<ParameterInbox>(cut, *device_);
             workers.back().up.resize(servers.size());
         }
     }
@@ -59,6 +65,8 @@ public:
         std::uint32_t layout = 0;
         std::vector<FireOrder> fires;
         std::vector<std::deque<ParametersHeader>> down;  ///< on its way, by worker
+        /// The same over other workers: with their ranks.
+        std::vector<std::deque<std::pair<ParametersHeader, std::vector<int>>>> passed_on;
     };
     struct Computing {
         LeaseOrder order;
@@ -80,8 +88,7 @@ public:
         std::uint32_t layout = 0;  ///< of the mini-batches to come
         std::uint64_t sequence = 0;
         std::optional<Computing> computing;
-        /// Parameters: parts that are here by server, by incarnation and version.
-        std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<int>> parts;
+        std::unique_ptr<ParameterInbox> inbox;
         std::vector<std::deque<Payload>> up;      ///< on its way, by server
         std::map<GroupKey, std::uint64_t> turns;  ///< begun, by group
         bool frozen = false;
@@ -100,17 +107,27 @@ public:
     }
     bool serve(int server);
     bool deliver_down(int server, int worker);
+    bool deliver_passed_on(int server, int worker);
     bool deliver_up(int worker, int server);
     bool order(int worker);
     /// @param finite  what its ticket says @param give_up_late  finds out after its payload began
     bool work(int worker, bool finite = true);
 
     /// The worker stops, nothing else is sent to it or taken from it.
-    void lose(int worker) {
+    /// @param late  what it was to pass on may still come
+    void lose(int worker, bool late = false) {
         Worker& w = workers.at(static_cast<std::size_t>(worker));
         w.frozen = true;
         w.excluded = true;
         ++w.losses;
+        const int rank = network.map().rank_of_worker(worker);
+        for (Server& server : servers) {
+            for (auto& way : server.passed_on) {
+                std::erase_if(way, [&](const auto& one) {
+                    return !late && std::ranges::count(one.second, rank) > 0;
+                });
+            }
+        }
         flow->lost(worker);
     }
     void come_back(int worker) {
@@ -149,8 +166,10 @@ private:
         Hdf5Thread hdf5;
         write_tiny_dataset(folder.file("data.h5"), 200, 10, hdf5);
     }
-    static TrainOptions options(const TempFolder& folder, int servers, std::int64_t batch) {
+    static TrainOptions options(const TempFolder& folder, int servers, std::int64_t batch,
+                                const std::string& push_tree) {
         TrainOptions o;
+        o.push_tree = push_tree;
         o.data = folder.file("data.h5");
         o.model = "smallcnn";
         o.arch = Architecture::kServers;
@@ -165,6 +184,9 @@ private:
         return lease <= w.revoked_up_to || w.revoked.contains(lease);
     }
     void fire(int index, const FireOrder& order);
+    [[nodiscard]] ParametersHeader header_of(int server, const FireOrder& order,
+                                             const ReleaseOrder& release) const;
+    void receive(Worker& w, const ParametersHeader& header);
     void tell(int rank, Port port, MessageKind kind, std::vector<std::byte> body) {
         network.messenger(rank).send({0, Port::kCoordinator}, port,
                                      static_cast<std::uint16_t>(kind), std::move(body));
@@ -176,9 +198,11 @@ private:
     bool take_parameters(Worker& w);
 
     TempFolder folder_;
+    std::unique_ptr<Device> device_ = make_cpu_device(1);
 
 public:
     JobContext job;
+    ShardedLayout cut;
     LocalNetwork network;
     TestRun run;
     std::unique_ptr<UpdateDriver> flow;
@@ -198,7 +222,10 @@ bool FlowRig::any_step(Random& random, double non_finite) {
         switch (random() % 8) {
             case 0: done = coordinator(); break;
             case 1: done = serve(server); break;
-            case 2: done = deliver_down(server, worker); break;
+            case 2:
+                done = tries % 2 == 0 ? deliver_down(server, worker)
+                                      : deliver_passed_on(server, worker);
+                break;
             case 3: done = deliver_up(worker, server); break;
             case 4:
             case 5: done = order(worker); break;
