@@ -240,7 +240,7 @@ struct ReleaseOrder {
     double lag = 0;  ///< look-ahead in reference batches; 0: plain parameters
     EvaluationOrder evaluation;
     std::uint32_t incarnation = 0;  ///< incarnation of the worker
-    std::int64_t again = -1;  ///< >= 0: sent as this version, see ParametersWay::kAgain
+    std::int64_t again = -1;        ///< >= 0: sent as this version, see ParametersWay::kAgain
     auto fields() { return std::tie(worker, lag, evaluation, incarnation, again); }
 };
 

@@ -31,6 +31,42 @@ ServerParts parts_of(JobContext& job, const RankMap& map) {
             .shares = initial_shares(job.options.shards, map)};
 }
 
+/// A piece of a shard's parameters for workers that pass it on.
+struct PassedOn {
+    int rank = 0;
+    PassOnHeader header;
+    std::int64_t begin = 0;  ///< its first float in the shard
+    std::int64_t floats = 0;
+};
+
+/// What a server sends the first stops, piece by piece.
+std::vector<PassedOn> pieces_of(const FireOrder& order, const ShardRange& range) {
+    std::vector<PassedOn> pieces;
+    for (std::size_t stop = 0; stop < order.stops.size(); ++stop) {
+        if (order.stops[stop].from >= 0) {
+            continue;
+        }
+        const std::vector<ParametersStop> behind = stops_from(order.stops, stop);
+        for (std::int32_t piece = 0; piece < order.pieces; ++piece) {
+            const std::int64_t begin = range.parameters() * piece / order.pieces;
+            const std::int64_t end = range.parameters() * (piece + 1) / order.pieces;
+            const ParametersHeader header{.version = order.version,
+                                          .server = range.part,
+                                          .begin = range.begin + begin,
+                                          .end = range.begin + end,
+                                          .way = ParametersWay::kPassedOn,
+                                          .piece = piece,
+                                          .pieces = order.pieces};
+            const std::int64_t state = piece + 1 == order.pieces ? range.state : 0;
+            pieces.push_back({.rank = order.stops[stop].rank,
+                              .header = {header, behind},
+                              .begin = begin,
+                              .floats = end - begin + state});
+        }
+    }
+    return pieces;
+}
+
 std::vector<ShardRange> shards_at_start(const ServerParts& parts, int servers) {
     return parts.shares.empty() ? cut_shards(parts.graph, servers)
                                 : cut_shards(parts.graph, parts.shares);
@@ -245,7 +281,12 @@ std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& orde
             {comm_.map.rank_of_worker(release.worker), Port::kWorker}, MessageKind::kParameters,
             header, output.find(shard_.store().look_ahead_lag(release.lag)), 0, range.floats()));
     }
-    start_passing_on(order, output, leaving);
+    for (const PassedOn& piece : pieces_of(order, range)) {
+        leaving.push_back(
+            start({piece.rank, Port::kNode}, NodeMessage::kPassOn, piece.header,
+                  output.find(shard_.store().look_ahead_lag(piece.header.stops.front().lag)),
+                  piece.begin, piece.floats));
+    }
     if (order.snapshot.gather != 0) {
         leaving.push_back(
             start({0, Port::kCoordinator}, MessageKind::kGathered,
@@ -254,33 +295,6 @@ std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& orde
                   output.find(0), 0, range.floats()));
     }
     return leaving;
-}
-
-/// To the first stops only, piece by piece.
-void ServerLoop::start_passing_on(const FireOrder& order, const FireOutput& output,
-                                  std::vector<Leaving>& leaving) {
-    const ShardRange& range = shard_.range();
-    for (std::size_t stop = 0; stop < order.stops.size(); ++stop) {
-        if (order.stops[stop].from >= 0) {
-            continue;
-        }
-        const auto values = output.find(shard_.store().look_ahead_lag(order.stops[stop].lag));
-        PassOnHeader header{.parameters = {.version = order.version,
-                                           .server = server_,
-                                           .way = ParametersWay::kPassedOn,
-                                           .pieces = order.pieces},
-                            .stops = stops_from(order.stops, stop)};
-        for (std::int32_t piece = 0; piece < order.pieces; ++piece) {
-            const std::int64_t begin = range.parameters() * piece / order.pieces;
-            const std::int64_t end = range.parameters() * (piece + 1) / order.pieces;
-            const bool last = piece + 1 == order.pieces;
-            header.parameters.begin = range.begin + begin;
-            header.parameters.end = range.begin + end;
-            header.parameters.piece = piece;
-            leaving.push_back(start({order.stops[stop].rank, Port::kNode}, NodeMessage::kPassOn,
-                                    header, values, begin, end - begin + (last ? range.state : 0)));
-        }
-    }
 }
 
 void ServerLoop::save(const std::string& checkpoint) {

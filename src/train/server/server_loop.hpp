@@ -81,8 +81,6 @@ private:
     };
     [[nodiscard]] std::vector<Leaving> start_sending(const FireOrder& order,
                                                      const FireOutput& output);
-    void start_passing_on(const FireOrder& order, const FireOutput& output,
-                          std::vector<Leaving>& leaving);
     template <class Kind, class Header>
     [[nodiscard]] Leaving start(Address to, Kind kind, const Header& header,
                                 std::shared_ptr<const float> values, std::int64_t begin,

@@ -126,9 +126,9 @@ private:
     std::optional<OperationBoard::Wait> lacks_;
 };
 
-/// A worker's part in its node's staging besides its own slots: makes sums and passes parameters on,
-/// on a thread of its own, because the computing thread is busy. Every worker of the node has one, so that any of them can
-/// be the head.
+/// A worker's part in its node's staging besides its own slots: makes sums and passes parameters
+/// on, on a thread of its own, because the computing thread is busy. Every worker of the node has
+/// one, so that any of them can be the head.
 class NodeAgent {
 public:
     /// Tells the other workers of the node of this one's memory, and starts. @param comm, layout

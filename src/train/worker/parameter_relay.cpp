@@ -46,8 +46,9 @@ void ParameterRelay::arrived(const PassOnHeader& header) {
     }
     const std::span<const float> values(piece.values.get(), piece.floats);
     const auto send = [&](Address to, auto kind, const auto& about) {
-        comm_.start_transfer(to, Port::kNode, kind, about, values, ChunkOrder::kForward,
-                             piece.values)
+        comm_
+            .start_transfer(to, Port::kNode, kind, about, values, ChunkOrder::kForward,
+                            piece.values)
             ->release(values.size_bytes());
     };
     for (std::size_t stop = 1; stop < header.stops.size(); ++stop) {

@@ -1,6 +1,29 @@
 #include "support/train/flow_rig.hpp"
 
 namespace cohort::test {
+namespace {
+
+ParametersHeader header_of(int server, const FireOrder& order, const ReleaseOrder& release) {
+    const bool again = release.again >= 0;
+    return {.version = again ? release.again : order.version,
+            .server = server,
+            .evaluation = release.evaluation,
+            .incarnation = release.incarnation,
+            .way = again ? ParametersWay::kAgain : ParametersWay::kStraight};
+}
+
+}  // namespace
+
+void FlowRig::Inbox::receive(ParametersHeader header) {
+    const ShardRange& shard = layout.shards()[static_cast<std::size_t>(header.server)];
+    header.begin = shard.begin;
+    header.end = shard.end;
+    (void)parameters.accept({{header.server, Port::kServer},
+                             static_cast<std::uint16_t>(MessageKind::kParameters),
+                             encode(header)},
+                            static_cast<std::size_t>(shard.floats()) * sizeof(float));
+    parameters.arrived(header);
+}
 
 void FlowRig::fire(int index, const FireOrder& order) {
     Server& server = servers[static_cast<std::size_t>(index)];
@@ -38,19 +61,7 @@ void FlowRig::fire(int index, const FireOrder& order) {
         }
     }
     server.fires.push_back(order);
-}
-
-ParametersHeader FlowRig::header_of(int server, const FireOrder& order,
-                                    const ReleaseOrder& release) const {
-    const ShardRange& shard = cut.shards()[static_cast<std::size_t>(server)];
-    const bool again = release.again >= 0;
-    return {.version = again ? release.again : order.version,
-            .server = server,
-            .evaluation = release.evaluation,
-            .incarnation = release.incarnation,
-            .begin = shard.begin,
-            .end = shard.end,
-            .way = again ? ParametersWay::kAgain : ParametersWay::kStraight};
+    server.stops += order.stops.size();
 }
 
 bool FlowRig::serve(int index) {
@@ -89,39 +100,17 @@ bool FlowRig::serve(int index) {
     return true;
 }
 
-bool FlowRig::deliver_down(int server, int worker) {
-    auto& way = servers[static_cast<std::size_t>(server)].down[static_cast<std::size_t>(worker)];
+bool FlowRig::deliver_down(int server, int worker, bool passed_on) {
+    Server& sender = servers[static_cast<std::size_t>(server)];
+    auto& way = sender.down[static_cast<std::size_t>(worker)];
+    auto& other_way = sender.passed_on[static_cast<std::size_t>(worker)];
     Worker& w = workers[static_cast<std::size_t>(worker)];
-    if (way.empty() || w.frozen) {
+    if (w.frozen || (passed_on ? other_way.empty() : way.empty())) {
         return false;
     }
-    const ParametersHeader header = way.front();
-    way.pop_front();
-    receive(w, header);
+    w.inbox->receive(passed_on ? other_way.front().first : way.front());
+    passed_on ? other_way.pop_front() : way.pop_front();
     return true;
-}
-
-bool FlowRig::deliver_passed_on(int server, int worker) {
-    auto& way =
-        servers[static_cast<std::size_t>(server)].passed_on[static_cast<std::size_t>(worker)];
-    Worker& w = workers[static_cast<std::size_t>(worker)];
-    if (way.empty() || w.frozen) {
-        return false;
-    }
-    const ParametersHeader header = way.front().first;
-    way.pop_front();
-    receive(w, header);
-    return true;
-}
-
-void FlowRig::receive(Worker& w, const ParametersHeader& header) {
-    const auto floats =
-        static_cast<std::size_t>(cut.shards()[static_cast<std::size_t>(header.server)].floats());
-    (void)w.inbox->accept({{header.server, Port::kServer},
-                           static_cast<std::uint16_t>(MessageKind::kParameters),
-                           encode(header)},
-                          floats * sizeof(float));
-    w.inbox->arrived(header);
 }
 
 bool FlowRig::deliver_up(int worker, int index) {
@@ -174,7 +163,7 @@ bool FlowRig::order(int worker) {
             w.leases.clear();
             w.layout = order.layout.number;
             w.leave.join();
-            w.inbox->begin_incarnation(order.incarnation);
+            w.inbox->parameters.begin_incarnation(order.incarnation);
             break;
         }
         case MessageKind::kReshard: w.layout = decode<ShardLayout>(message->body).number; break;
@@ -185,7 +174,7 @@ bool FlowRig::order(int worker) {
 
 /// Complete parameters, the oldest first.
 bool FlowRig::take_parameters(Worker& w) {
-    auto taken = w.inbox->take();
+    auto taken = w.inbox->parameters.take();
     if (!taken) {
         return false;
     }
@@ -193,7 +182,7 @@ bool FlowRig::take_parameters(Worker& w) {
         throw std::logic_error("parameters are older than those before");
     }
     w.leave.parameters(taken->version);
-    w.inbox->give_back(std::move(*taken));
+    w.inbox->parameters.give_back(std::move(*taken));
     return true;
 }
 
@@ -339,7 +328,7 @@ bool FlowRig::sweep() {
         done = serve(server) || done;
         for (int worker = 0; worker < static_cast<int>(workers.size()); ++worker) {
             done = deliver_down(server, worker) || done;
-            done = deliver_passed_on(server, worker) || done;
+            done = deliver_down(server, worker, true) || done;
             done = deliver_up(worker, server) || done;
         }
     }

@@ -21,8 +21,8 @@
 #include "support/train/test_run.hpp"
 #include "train/coordinator/update_driver.hpp"
 #include "train/run/job_context.hpp"
-#include "train/worker/servers/worker_parameters.hpp"
 #include "train/worker/servers/start_permit.hpp"
+#include "train/worker/servers/worker_parameters.hpp"
 
 namespace cohort::test {
 
@@ -35,7 +35,6 @@ public:
             const std::string& push_tree = "off")
         : job((write_data(folder_), options(folder_, server_ranks, batch, push_tree)),
               worker_ranks),
-          cut(cut_shards(job.graph, server_ranks)),
           network(server_ranks + worker_ranks, server_ranks),
           run(job, worker_ranks, samples, plan, Architecture::kServers, measure_gradients),
           flow(make_servers_driver(
@@ -47,7 +46,7 @@ public:
         }
         for (int worker = 0; worker < worker_ranks; ++worker) {
             workers.emplace_back();
-            workers.back().inbox = std::make_unique<ParameterInbox>(cut, *device_);
+            workers.back().inbox = std::make_unique<Inbox>(job.graph, server_ranks);
             workers.back().up.resize(servers.size());
         }
     }
@@ -67,6 +66,7 @@ public:
         std::vector<std::deque<ParametersHeader>> down;  ///< on its way, by worker
         /// The same over other workers: with their ranks.
         std::vector<std::deque<std::pair<ParametersHeader, std::vector<int>>>> passed_on;
+        std::size_t stops = 0;  ///< of all updates
     };
     struct Computing {
         LeaseOrder order;
@@ -76,6 +76,14 @@ public:
         bool leaving = false;  ///< its payload has begun to leave
         std::uint64_t turn = 0;
         int losses = 0;  ///< of its group until it began
+    };
+    struct Inbox {
+        Inbox(const Graph& graph, int server_ranks) : layout(cut_shards(graph, server_ranks)) {}
+        void receive(ParametersHeader header);
+
+        ShardedLayout layout;
+        std::unique_ptr<Device> device = make_cpu_device(1);
+        ParameterInbox parameters{layout, *device};
     };
     using GroupKey = std::pair<std::uint64_t, std::vector<std::int32_t>>;
     /// What a worker knows; see ServersExecutor.
@@ -88,7 +96,7 @@ public:
         std::uint32_t layout = 0;  ///< of the mini-batches to come
         std::uint64_t sequence = 0;
         std::optional<Computing> computing;
-        std::unique_ptr<ParameterInbox> inbox;
+        std::unique_ptr<Inbox> inbox;
         std::vector<std::deque<Payload>> up;      ///< on its way, by server
         std::map<GroupKey, std::uint64_t> turns;  ///< begun, by group
         bool frozen = false;
@@ -106,8 +114,8 @@ public:
         return message.has_value();
     }
     bool serve(int server);
-    bool deliver_down(int server, int worker);
-    bool deliver_passed_on(int server, int worker);
+    /// @param passed_on  by other workers
+    bool deliver_down(int server, int worker, bool passed_on = false);
     bool deliver_up(int worker, int server);
     bool order(int worker);
     /// @param finite  what its ticket says @param give_up_late  finds out after its payload began
@@ -184,9 +192,6 @@ private:
         return lease <= w.revoked_up_to || w.revoked.contains(lease);
     }
     void fire(int index, const FireOrder& order);
-    [[nodiscard]] ParametersHeader header_of(int server, const FireOrder& order,
-                                             const ReleaseOrder& release) const;
-    void receive(Worker& w, const ParametersHeader& header);
     void tell(int rank, Port port, MessageKind kind, std::vector<std::byte> body) {
         network.messenger(rank).send({0, Port::kCoordinator}, port,
                                      static_cast<std::uint16_t>(kind), std::move(body));
@@ -198,11 +203,9 @@ private:
     bool take_parameters(Worker& w);
 
     TempFolder folder_;
-    std::unique_ptr<Device> device_ = make_cpu_device(1);
 
 public:
     JobContext job;
-    ShardedLayout cut;
     LocalNetwork network;
     TestRun run;
     std::unique_ptr<UpdateDriver> flow;
@@ -222,10 +225,7 @@ bool FlowRig::any_step(Random& random, double non_finite) {
         switch (random() % 8) {
             case 0: done = coordinator(); break;
             case 1: done = serve(server); break;
-            case 2:
-                done = tries % 2 == 0 ? deliver_down(server, worker)
-                                      : deliver_passed_on(server, worker);
-                break;
+            case 2: done = deliver_down(server, worker, tries % 2 == 1); break;
             case 3: done = deliver_up(worker, server); break;
             case 4:
             case 5: done = order(worker); break;

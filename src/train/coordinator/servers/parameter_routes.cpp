@@ -66,8 +66,8 @@ std::vector<ReleaseOrder> ParameterRoutes::add_stops(FireOrder& order,
             straight.push_back(parts[node].front());
             continue;
         }
-        const int rank = has_part[node] ? map_.rank_of_worker(parts[node].front().worker)
-                                        : heads[node];
+        const int rank =
+            has_part[node] ? map_.rank_of_worker(parts[node].front().worker) : heads[node];
         if (!top) {
             ranks[node] = ranks[static_cast<std::size_t>(from)];
         }

@@ -223,8 +223,8 @@ void ParameterInbox::overtake(std::int64_t version, ParametersWay way) {
     for (Set& set : sets_) {
         const bool straight = set.way == ParametersWay::kStraight;
         const bool older = set.parameters.version < version && !(straight && complete(set));
-        const bool other = set.parameters.version == version && !straight &&
-                           way != ParametersWay::kStraight;
+        const bool other =
+            set.parameters.version == version && !straight && way != ParametersWay::kStraight;
         if (set.overtaken || set.incarnation != incarnation_ || !(older || other)) {
             continue;
         }

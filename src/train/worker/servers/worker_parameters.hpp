@@ -62,9 +62,9 @@ struct ReceivedParameters {
 /// sets are complete. Servers send releases in one order, so a set that a newer one has overtaken
 /// never completes. Parameters that other workers pass on, and those sent in place of them (see
 /// ParametersWay), may come late or twice: a set of them is dropped when the worker has taken
-/// parameters of their version or newer ones. Sets are for an incarnation of the worker: those of an older one are not handed
-/// out, those of a newer one not before begin_incarnation(). The sink's side is called by the
-/// communication thread, missing() by any.
+/// parameters of their version or newer ones. Sets are for an incarnation of the worker: those of
+/// an older one are not handed out, those of a newer one not before begin_incarnation(). The sink's
+/// side is called by the communication thread, missing() by any.
 class ParameterInbox final : public TransferSink {
 public:
     ParameterInbox(const ShardedLayout& layout, Device& device);

@@ -83,8 +83,8 @@ TEST_F(Routes, FollowTheTree) {
     EXPECT_EQ(stop_at(order, 10).releases.front().worker, 9) << "the head of node 5 is computing";
     EXPECT_EQ(order.stops[static_cast<std::size_t>(stop_at(order, 10).from)].rank, 5);
     EXPECT_EQ(stop_at(order, 3).from, 0);
-    const auto behind = stops_from(order.stops, static_cast<std::size_t>(
-                                                    &stop_at(order, 5) - order.stops.data()));
+    const auto behind =
+        stops_from(order.stops, static_cast<std::size_t>(&stop_at(order, 5) - order.stops.data()));
     ASSERT_EQ(behind.size(), 3U);
     EXPECT_EQ(behind[0].from, -1);
     EXPECT_EQ(behind[1].from, 0);
@@ -153,9 +153,8 @@ protected:
             pieces.insert(header.piece);
             incarnation = header.incarnation;
             values.resize(kFloats);
-            return std::as_writable_bytes(
-                std::span(values).subspan(static_cast<std::size_t>(header.begin),
-                                          bytes / sizeof(float)));
+            return std::as_writable_bytes(std::span(values).subspan(
+                static_cast<std::size_t>(header.begin), bytes / sizeof(float)));
         }
         std::vector<float> values;
         std::set<int> pieces;
@@ -181,21 +180,19 @@ protected:
                 const std::size_t begin = 990U * static_cast<std::size_t>(piece) / kPieces;
                 const std::size_t end = 990U * static_cast<std::size_t>(piece + 1) / kPieces;
                 const std::size_t state = piece + 1 == kPieces ? 10 : 0;
-                const PassOnHeader header{
-                    .parameters = {.version = order.version,
-                                   .begin = static_cast<std::int64_t>(begin),
-                                   .end = static_cast<std::int64_t>(end),
-                                   .way = ParametersWay::kPassedOn,
-                                   .piece = piece,
-                                   .pieces = kPieces},
-                    .stops = stops_from(order.stops, stop)};
+                const PassOnHeader header{.parameters = {.version = order.version,
+                                                         .begin = static_cast<std::int64_t>(begin),
+                                                         .end = static_cast<std::int64_t>(end),
+                                                         .way = ParametersWay::kPassedOn,
+                                                         .piece = piece,
+                                                         .pieces = kPieces},
+                                          .stops = stops_from(order.stops, stop)};
                 network_.messenger(0)
-                    .start_transfer({order.stops[stop].rank, Port::kNode}, Port::kServer,
-                                    static_cast<std::uint16_t>(NodeMessage::kPassOn),
-                                    encode(header),
-                                    std::as_bytes(std::span(values_).subspan(
-                                        begin, end - begin + state)),
-                                    ChunkOrder::kForward, nullptr)
+                    .start_transfer(
+                        {order.stops[stop].rank, Port::kNode}, Port::kServer,
+                        static_cast<std::uint16_t>(NodeMessage::kPassOn), encode(header),
+                        std::as_bytes(std::span(values_).subspan(begin, end - begin + state)),
+                        ChunkOrder::kForward, nullptr)
                     ->release(kFloats * sizeof(float));
             }
         }

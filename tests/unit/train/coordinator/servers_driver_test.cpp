@@ -147,9 +147,8 @@ void move_shards(FlowRig& rig, int draw) {
     }
 }
 
-/// Plans and shards change and workers come and go at random.
-/// @return parameters that workers passed on
-std::size_t random_run(unsigned seed, const std::string& push_tree = "off") {
+/// Plans and shards change and workers come and go at random; with a tree they pass parameters on.
+void random_run(unsigned seed, const std::string& push_tree) {
     std::mt19937 random(seed);
     const auto draw = [&](int below) {
         return static_cast<int>(random() % static_cast<unsigned>(below));
@@ -190,20 +189,14 @@ std::size_t random_run(unsigned seed, const std::string& push_tree = "off") {
             rig.come_back(*away.begin());
             away.erase(away.begin());
         } else if (!rig.any_step(random, 0.005)) {
-            if (away.empty()) {
-                throw std::logic_error("nobody can go on: " + rig.describe());
-            }
+            ASSERT_FALSE(away.empty()) << "nobody can go on: " << rig.describe();
             rig.come_back(*away.begin());
             away.erase(away.begin());
         }
     }
     EXPECT_EQ(rig.run.applied(), kSamples);
+    EXPECT_EQ(rig.servers[0].stops > 0, push_tree != "off");
     rig.finish();
-    std::size_t passed_on = 0;
-    for (const FireOrder& order : rig.servers[0].fires) {
-        passed_on += order.stops.size();
-    }
-    return passed_on;
 }
 
 TEST(FlowServers, ShardsStayInAJobWithATree) {
@@ -249,19 +242,13 @@ TEST(FlowServers, ShardsMoveAtAFenceAlthoughAWorkerIsLost) {
 }
 
 TEST(FlowServers, PlansAndMembersChangeAtAnyTime) {
-    for (unsigned seed = 0; seed < 30; ++seed) {
+    for (unsigned seed = 0; seed < 45; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        EXPECT_EQ(random_run(seed), 0U);
+        random_run(seed, seed < 30 ? "off" : "auto");
+        if (testing::Test::HasFatalFailure()) {
+            return;
+        }
     }
-}
-
-TEST(FlowServers, NothingIsLostWithWorkersThatPassParametersOn) {
-    std::size_t passed_on = 0;
-    for (unsigned seed = 100; seed < 145; ++seed) {
-        SCOPED_TRACE("seed " + std::to_string(seed));
-        passed_on += random_run(seed, "auto");
-    }
-    EXPECT_GT(passed_on, 1000U);
 }
 
 /// Halves of 9/5 and 1 around a mean of 1: numbers that say something.

@@ -256,9 +256,9 @@ struct PassedOnTest : InboxTest {
 TEST_F(PassedOnTest, PiecesMakeASet) {
     const auto last = announce(piece_of(1, 1, 1));
     const auto first = announce(piece_of(1, 0, 0));
-    EXPECT_EQ(last.data() + last.size() - first.data(),
-              static_cast<std::ptrdiff_t>(static_cast<std::size_t>(layout.floats()) *
-                                          sizeof(float)));
+    EXPECT_EQ(
+        last.data() + last.size() - first.data(),
+        static_cast<std::ptrdiff_t>(static_cast<std::size_t>(layout.floats()) * sizeof(float)));
     inbox.arrived(piece_of(1, 1, 1));
     EXPECT_EQ(inbox.coming(), std::vector<int>{5}) << "who is lost is not waited for";
     inbox.arrived(piece_of(1, 0, 0));
