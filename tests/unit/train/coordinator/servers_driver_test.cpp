@@ -148,7 +148,7 @@ void move_shards(FlowRig& rig, int draw) {
 }
 
 /// Plans and shards change and workers come and go at random; with a tree they pass parameters on.
-void random_run(unsigned seed, const std::string& push_tree) {
+void random_run(unsigned seed, const std::string& push_tree, std::size_t& passed_on) {
     std::mt19937 random(seed);
     const auto draw = [&](int below) {
         return static_cast<int>(random() % static_cast<unsigned>(below));
@@ -195,7 +195,7 @@ void random_run(unsigned seed, const std::string& push_tree) {
         }
     }
     EXPECT_EQ(rig.run.applied(), kSamples);
-    EXPECT_EQ(rig.servers[0].stops > 0, push_tree != "off");
+    passed_on += rig.servers[0].stops;
     rig.finish();
 }
 
@@ -242,13 +242,13 @@ TEST(FlowServers, ShardsMoveAtAFenceAlthoughAWorkerIsLost) {
 }
 
 TEST(FlowServers, PlansAndMembersChangeAtAnyTime) {
-    for (unsigned seed = 0; seed < 45; ++seed) {
+    std::size_t passed_on = 0;  // parameters, by workers
+    for (unsigned seed = 0; seed < 45 && !testing::Test::HasFatalFailure(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        random_run(seed, seed < 30 ? "off" : "auto");
-        if (testing::Test::HasFatalFailure()) {
-            return;
-        }
+        random_run(seed, seed < 30 ? "off" : "auto", passed_on);
+        EXPECT_TRUE(seed >= 30 || passed_on == 0);
     }
+    EXPECT_GT(passed_on, 300U);
 }
 
 /// Halves of 9/5 and 1 around a mean of 1: numbers that say something.
