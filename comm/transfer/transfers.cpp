@@ -153,6 +153,27 @@ bool Transfers::send(const std::shared_ptr<Outgoing>& transfer) {
     return started;
 }
 
+bool Transfers::send_all() {
+    std::set<int> leaving;  // ranks to whose Port::kNode an earlier transfer has not left
+    return advance(
+        sent_,
+        [&](const auto& transfer) {
+            const bool in_turn = transfer->to.port == Port::kNode;
+            if (in_turn && leaving.contains(transfer->to.rank)) {
+                return false;
+            }
+            const bool moved = send(transfer);
+            if (in_turn && transfer->next < transfer->plan.chunks()) {
+                leaving.insert(transfer->to.rank);
+            }
+            return moved;
+        },
+        [this](Outgoing& transfer) {
+            tags_sent_.erase({transfer.to.rank, static_cast<int>(transfer.header.tag)});
+            transfer.finish();
+        });
+}
+
 void Transfers::post_chunk(const std::shared_ptr<Incoming>& transfer, std::uint64_t begin,
                            std::uint64_t bytes) {
     std::shared_ptr<std::vector<std::byte>> scratch;
@@ -225,13 +246,7 @@ bool Transfers::poll() {
                 received_, [this](const auto& transfer) { return receive(transfer); },
                 [this](Incoming& transfer) { complete(transfer); }) ||
             moved;
-    moved = advance(
-                sent_, [this](const auto& transfer) { return send(transfer); },
-                [this](Outgoing& transfer) {
-                    tags_sent_.erase({transfer.to.rank, static_cast<int>(transfer.header.tag)});
-                    transfer.finish();
-                }) ||
-            moved;
+    moved = send_all() || moved;
     local_moving_ = advance(
         local_, [](const auto& transfer) { return copy(*transfer); },
         [this](Outgoing& transfer) {

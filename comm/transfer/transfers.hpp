@@ -96,7 +96,8 @@ private:
 ///  1. sender: the announcement, with size, order and a tag that no other transfer to that rank
 ///     has at that time
 ///  2. receiver: asks the sink for memory, posts the first chunks
-///  3. sender: sends chunks as they are released; both keep kChunksInFlight chunks going
+///  3. sender: sends chunks as they are released; both keep kChunksInFlight chunks going. To
+///     Port::kNode one transfer leaves after the other, so that pieces can be passed on
 ///  4. receiver: after the last chunk the announcement goes to the mailbox
 class Transfers {
 public:
@@ -133,6 +134,7 @@ private:
     using List = std::list<std::shared_ptr<Transfer>>;
     using Tags = std::set<std::pair<int, int>>;  ///< rank, tag
 
+    bool send_all();
     bool send(const std::shared_ptr<Outgoing>& transfer);
     bool receive(const std::shared_ptr<Incoming>& transfer);
     void post_chunk(const std::shared_ptr<Incoming>& transfer, std::uint64_t begin,

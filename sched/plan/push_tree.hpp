@@ -61,7 +61,6 @@ struct TreeCosts {
     double sum_s = 0;         ///< to read or write a push once, by the thread that sums on a node
     double server_sum_s = 0;  ///< that an update grows by with every sum that the servers get
     double local_s = 0;       ///< to copy the parameters within a node
-    bool down = true;         ///< parameters may come down the tree
 };
 
 /// Pieces that a push of so many bytes is cut into, at most: up to 16, of 1 MiB or more.

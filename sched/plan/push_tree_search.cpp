@@ -59,8 +59,7 @@ public:
         const double piece = 1.0 / pieces;
         count(draft.parents);
         return {.up = pass(draft, piece, pieces, true) + top_ * costs_.server_sum_s,
-                .down = costs_.down ? pass(draft, piece, pieces, false) + piece * costs_.local_s
-                                    : std::numeric_limits<double>::infinity(),
+                .down = pass(draft, piece, pieces, false) + piece * costs_.local_s,
                 .pull = flat_pull_s()};
     }
 

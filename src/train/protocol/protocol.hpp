@@ -119,16 +119,28 @@ struct SnapshotOrder {
     auto fields() { return std::tie(checkpoint, gather); }
 };
 
+/// How parameters come to a worker.
+enum class ParametersWay : std::uint8_t {
+    kStraight,  ///< from the servers
+    kPassedOn,  ///< from other workers (protocol_node.hpp): the first ones of their version
+    kAgain      ///< from the servers, in place of those passed on: of their version or newer
+};
+
 /// Header of a transfer server -> worker: the shard's parameters, then, from the last server, the
-/// state.
+/// state; or a piece of them.
 struct ParametersHeader {
     std::int64_t version = 0;
     std::int32_t server = 0;
     EvaluationOrder evaluation;
     std::uint32_t incarnation = 0;  ///< incarnation of the receiving worker, see JoinOrder
-    std::int64_t begin = 0;         ///< of the shard
+    std::int64_t begin = 0;         ///< of the shard, or the piece
     std::int64_t end = 0;
-    auto fields() { return std::tie(version, server, evaluation, incarnation, begin, end); }
+    ParametersWay way = ParametersWay::kStraight;
+    std::int32_t piece = 0;  ///< the last one has the state
+    std::int32_t pieces = 1;
+    auto fields() {
+        return std::tie(version, server, evaluation, incarnation, begin, end, way, piece, pieces);
+    }
 };
 
 /// Header of a transfer worker -> server: the gradient of the shard's range (mean over the batch,
@@ -228,7 +240,17 @@ struct ReleaseOrder {
     double lag = 0;  ///< look-ahead in reference batches; 0: plain parameters
     EvaluationOrder evaluation;
     std::uint32_t incarnation = 0;  ///< incarnation of the worker
-    auto fields() { return std::tie(worker, lag, evaluation, incarnation); }
+    std::int64_t again = -1;        ///< >= 0: sent as this version, see ParametersWay::kAgain
+    auto fields() { return std::tie(worker, lag, evaluation, incarnation, again); }
+};
+
+/// A node that parameters pass on their way down a push tree.
+struct ParametersStop {
+    std::int32_t rank = 0;   ///< of the worker that passes them on
+    std::int32_t from = -1;  ///< stop that it gets them from, before it in a list; -1: the servers
+    double lag = 0;          ///< as ReleaseOrder::lag, the same for all below
+    std::vector<ReleaseOrder> releases;  ///< workers of the node
+    auto fields() { return std::tie(rank, from, lag, releases); }
 };
 
 /// An update; without pushes, only releases and snapshots of the current version.
@@ -242,9 +264,11 @@ struct FireOrder {
     std::vector<WeightedPush> pushes;  ///< in the order in which they are summed
     std::vector<ReleaseOrder> releases;
     SnapshotOrder snapshot;
+    std::vector<ParametersStop> stops = {};  ///< more releases, of an update
+    std::int32_t pieces = 1;                 ///< of a shard's parameters on their way over stops
     auto fields() {
         return std::tie(version, fraction, lr, work, delay_compensation, question, pushes, releases,
-                        snapshot);
+                        snapshot, stops, pieces);
     }
 };
 

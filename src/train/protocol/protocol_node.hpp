@@ -18,6 +18,8 @@
 // a head of a sum is lost, all sums below the same head of the servers are ordered again, with the
 // next incarnation, on the way that is left; orders that have not been carried out to their end are
 // dropped for the new ones, or without new ones (kDrop).
+// Parameters come down the tree without orders: every piece that a server sends a head (kPassOn)
+// says who gets it from there. When a head is lost, servers send to the workers behind it.
 // A worker reuses a slot when it has parameters of the version that contains the slot's gradient,
 // or when the push is refused (kFree): then no server needs the sum any more. So when a head is
 // lost, another worker of the host replaces it and computes the same sums again.
@@ -29,7 +31,8 @@ enum class NodeMessage : std::uint16_t {
     kFree,
     kPiece,  ///< transfer from another node: a piece of its sum
     kDrop,
-    kEnd  ///< from the rank itself: no more orders follow
+    kPassOn,  ///< transfer from a server or another node: a piece of parameters
+    kEnd      ///< from the rank itself: no more orders follow
 };
 
 /// A worker's slots: memory that its host's ranks open by its process and descriptor.
@@ -78,6 +81,30 @@ struct NodePieceHeader {
     std::int32_t piece = 0;
     auto fields() { return std::tie(sum, piece); }
 };
+
+/// Header of a piece of parameters. The first stop is the receiver; the others are behind it.
+struct PassOnHeader {
+    ParametersHeader parameters;  ///< for no worker yet
+    std::vector<ParametersStop> stops;
+    auto fields() { return std::tie(parameters, stops); }
+};
+
+/// A stop and all that get parameters from it, as a list of its own.
+[[nodiscard]] inline std::vector<ParametersStop> stops_from(
+    const std::vector<ParametersStop>& stops, std::size_t first) {
+    std::vector<ParametersStop> some;
+    std::vector<std::int32_t> place(stops.size(), -1);  // in the new list
+    for (std::size_t at = first; at < stops.size(); ++at) {
+        const std::int32_t from = stops[at].from;
+        const std::int32_t above = from < 0 ? -1 : place[static_cast<std::size_t>(from)];
+        if (at == first || above >= 0) {
+            place[at] = static_cast<std::int32_t>(some.size());
+            some.push_back(stops[at]);
+            some.back().from = above;
+        }
+    }
+    return some;
+}
 
 /// The rank's own push in this slot is not used.
 struct NodeFreeOrder {

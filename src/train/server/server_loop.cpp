@@ -31,6 +31,42 @@ ServerParts parts_of(JobContext& job, const RankMap& map) {
             .shares = initial_shares(job.options.shards, map)};
 }
 
+/// A piece of a shard's parameters for workers that pass it on.
+struct PassedOn {
+    int rank = 0;
+    PassOnHeader header;
+    std::int64_t begin = 0;  ///< its first float in the shard
+    std::int64_t floats = 0;
+};
+
+/// What a server sends the first stops, piece by piece.
+std::vector<PassedOn> pieces_of(const FireOrder& order, const ShardRange& range) {
+    std::vector<PassedOn> pieces;
+    for (std::size_t stop = 0; stop < order.stops.size(); ++stop) {
+        if (order.stops[stop].from >= 0) {
+            continue;
+        }
+        const std::vector<ParametersStop> behind = stops_from(order.stops, stop);
+        for (std::int32_t piece = 0; piece < order.pieces; ++piece) {
+            const std::int64_t begin = range.parameters() * piece / order.pieces;
+            const std::int64_t end = range.parameters() * (piece + 1) / order.pieces;
+            const ParametersHeader header{.version = order.version,
+                                          .server = range.part,
+                                          .begin = range.begin + begin,
+                                          .end = range.begin + end,
+                                          .way = ParametersWay::kPassedOn,
+                                          .piece = piece,
+                                          .pieces = order.pieces};
+            const std::int64_t state = piece + 1 == order.pieces ? range.state : 0;
+            pieces.push_back({.rank = order.stops[stop].rank,
+                              .header = {header, behind},
+                              .begin = begin,
+                              .floats = end - begin + state});
+        }
+    }
+    return pieces;
+}
+
 std::vector<ShardRange> shards_at_start(const ServerParts& parts, int servers) {
     return parts.shares.empty() ? cut_shards(parts.graph, servers)
                                 : cut_shards(parts.graph, parts.shares);
@@ -199,10 +235,11 @@ void ServerLoop::fire(const FireOrder& order) {
     check_invariant(begun_, "kBegin comes before the first update");
     const FireOutput output = shard_.prepare(order);
     const auto updating = shard_.staging().busy().until_released(nullptr);
-    const auto transfers = start_sending(order, output);
-    const GradientAnswer answer = shard_.fire(order, output, [&transfers](std::int64_t floats) {
-        for (const std::shared_ptr<OutgoingTransfer>& transfer : transfers) {
-            transfer->release(static_cast<std::uint64_t>(floats) * sizeof(float));
+    const auto leaving = start_sending(order, output);
+    const GradientAnswer answer = shard_.fire(order, output, [&leaving](std::int64_t floats) {
+        for (const Leaving& one : leaving) {
+            const std::int64_t final = std::max<std::int64_t>(floats - one.begin, 0);
+            one.transfer->release(static_cast<std::uint64_t>(final) * sizeof(float));
         }
     });
     if (order.question.any() && !order.pushes.empty()) {
@@ -215,39 +252,49 @@ void ServerLoop::fire(const FireOrder& order) {
     }
 }
 
-template <class Header>
-std::shared_ptr<OutgoingTransfer> ServerLoop::start(Address to, MessageKind kind,
-                                                    const Header& header,
-                                                    std::shared_ptr<const float> values) {
+template <class Kind, class Header>
+ServerLoop::Leaving ServerLoop::start(Address to, Kind kind, const Header& header,
+                                      std::shared_ptr<const float> values, std::int64_t begin,
+                                      std::int64_t floats) {
     check_invariant(values != nullptr, "what is released has been prepared");
-    const auto floats = static_cast<std::size_t>(shard_.range().floats());
-    const std::span<const float> all(values.get(), floats);
-    return comm_.start_transfer(to, Port::kServer, kind, header, all, ChunkOrder::kForward,
-                                shard_.staging().busy().until_released(std::move(values)));
+    const std::span<const float> part(values.get() + begin, static_cast<std::size_t>(floats));
+    return {comm_.start_transfer(to, Port::kServer, kind, header, part, ChunkOrder::kForward,
+                                 shard_.staging().busy().until_released(std::move(values))),
+            begin};
 }
 
-std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::start_sending(const FireOrder& order,
-                                                                         const FireOutput& output) {
-    std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
+std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& order,
+                                                           const FireOutput& output) {
+    const ShardRange& range = shard_.range();
+    std::vector<Leaving> leaving;
     for (const ReleaseOrder& release : order.releases) {
-        transfers.push_back(start({comm_.map.rank_of_worker(release.worker), Port::kWorker},
-                                  MessageKind::kParameters,
-                                  ParametersHeader{.version = order.version,
-                                                   .server = server_,
-                                                   .evaluation = release.evaluation,
-                                                   .incarnation = release.incarnation,
-                                                   .begin = shard_.range().begin,
-                                                   .end = shard_.range().end},
-                                  output.find(shard_.store().look_ahead_lag(release.lag))));
+        const bool again = release.again >= 0;
+        const ParametersHeader header{
+            .version = again ? release.again : order.version,
+            .server = server_,
+            .evaluation = release.evaluation,
+            .incarnation = release.incarnation,
+            .begin = range.begin,
+            .end = range.end,
+            .way = again ? ParametersWay::kAgain : ParametersWay::kStraight};
+        leaving.push_back(start(
+            {comm_.map.rank_of_worker(release.worker), Port::kWorker}, MessageKind::kParameters,
+            header, output.find(shard_.store().look_ahead_lag(release.lag)), 0, range.floats()));
+    }
+    for (const PassedOn& piece : pieces_of(order, range)) {
+        leaving.push_back(
+            start({piece.rank, Port::kNode}, NodeMessage::kPassOn, piece.header,
+                  output.find(shard_.store().look_ahead_lag(piece.header.stops.front().lag)),
+                  piece.begin, piece.floats));
     }
     if (order.snapshot.gather != 0) {
-        transfers.push_back(
+        leaving.push_back(
             start({0, Port::kCoordinator}, MessageKind::kGathered,
                   GatheredHeader{
                       .gather = order.snapshot.gather, .version = order.version, .part = server_},
-                  output.find(0)));
+                  output.find(0), 0, range.floats()));
     }
-    return transfers;
+    return leaving;
 }
 
 void ServerLoop::save(const std::string& checkpoint) {

@@ -74,12 +74,17 @@ private:
     void end_move();
     void fire(const FireOrder& order);
     void save(const std::string& checkpoint);
-    [[nodiscard]] std::vector<std::shared_ptr<OutgoingTransfer>> start_sending(
-        const FireOrder& order, const FireOutput& output);
-    template <class Header>
-    [[nodiscard]] std::shared_ptr<OutgoingTransfer> start(Address to, MessageKind kind,
-                                                          const Header& header,
-                                                          std::shared_ptr<const float> values);
+    /// A part of the shard that leaves.
+    struct Leaving {
+        std::shared_ptr<OutgoingTransfer> transfer;
+        std::int64_t begin = 0;  ///< its first float in the shard
+    };
+    [[nodiscard]] std::vector<Leaving> start_sending(const FireOrder& order,
+                                                     const FireOutput& output);
+    template <class Kind, class Header>
+    [[nodiscard]] Leaving start(Address to, Kind kind, const Header& header,
+                                std::shared_ptr<const float> values, std::int64_t begin,
+                                std::int64_t floats);
     void receive_last_pushes();
     [[nodiscard]] Farewell final_report() const;
 

@@ -228,6 +228,9 @@ FireOutput ServerShard::prepare(const FireOrder& order) {
     for (const ReleaseOrder& release : order.releases) {
         lags.push_back(store_.look_ahead_lag(release.lag));
     }
+    for (const ParametersStop& stop : order.stops) {
+        lags.push_back(store_.look_ahead_lag(stop.lag));
+    }
     if (order.snapshot.gather != 0) {
         lags.push_back(0);
     }

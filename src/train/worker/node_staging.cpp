@@ -105,10 +105,26 @@ std::optional<int> NodeSlots::find_free(std::int64_t version) const noexcept {
     return std::nullopt;
 }
 
+NodeAgent::Sink::Sink(const CommContext& comm, PieceInbox& sums_of_others)
+    : sums(sums_of_others), parameters(comm, *device) {
+}
+
+std::span<std::byte> NodeAgent::Sink::accept(const Message& announcement, std::uint64_t bytes) {
+    const bool down = static_cast<NodeMessage>(announcement.kind) == NodeMessage::kPassOn;
+    return down ? parameters.accept(announcement, bytes) : sums.accept(announcement, bytes);
+}
+
+std::vector<int> NodeAgent::Sink::coming() const {
+    std::vector<int> ranks = sums.coming();
+    const std::vector<int> more = parameters.coming();
+    ranks.insert(ranks.end(), more.begin(), more.end());
+    return ranks;
+}
+
 NodeAgent::NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker,
                      int descriptor, int pieces)
-    : comm_(comm), sums_(comm, layout, pieces) {
-    comm.messenger.set_sink(Port::kNode, &sums_.inbox());
+    : comm_(comm), sums_(comm, layout, pieces), sink_(comm, sums_.inbox()) {
+    comm.messenger.set_sink(Port::kNode, &sink_);
     const int rank = comm.map.rank_of_worker(worker);
     const int node = comm.map.ranks[static_cast<std::size_t>(rank)].node;
     for (const int other : comm.map.on_node(node)) {
@@ -147,18 +163,25 @@ void NodeAgent::run() noexcept {
             handle(*message);
             sums_.advance();
         }
-        complete_transfers(
-            comm_, Port::kNode, "last sums of other nodes",
-            [this] { return sums_.inbox().coming(); },
-            [this](const Message& last) {
-                if (static_cast<NodeMessage>(last.kind) == NodeMessage::kPiece) {
-                    sums_.inbox().forget(decode<NodePieceHeader>(last.body));
-                }
-            });
+        finish();
     } catch (...) {
         failure_ = std::current_exception();
         failed_ = true;
     }
+}
+
+void NodeAgent::finish() {
+    complete_transfers(
+        comm_, Port::kNode, "last sums and parameters of other nodes",
+        [this] { return sink_.coming(); },
+        [this](const Message& last) {
+            const auto kind = static_cast<NodeMessage>(last.kind);
+            if (kind == NodeMessage::kPiece) {
+                sums_.inbox().forget(decode<NodePieceHeader>(last.body));
+            } else if (kind == NodeMessage::kPassOn) {
+                sink_.parameters.forget(decode<PassOnHeader>(last.body));
+            }
+        });
 }
 
 void NodeAgent::handle(const Message& message) {
@@ -167,6 +190,9 @@ void NodeAgent::handle(const Message& message) {
         case NodeMessage::kSum: sums_.add(decode<NodeSumOrder>(message.body)); break;
         case NodeMessage::kPiece:
             sums_.inbox().arrived(decode<NodePieceHeader>(message.body));
+            break;
+        case NodeMessage::kPassOn:
+            sink_.parameters.arrived(decode<PassOnHeader>(message.body));
             break;
         case NodeMessage::kDrop: sums_.drop(decode<NodeDropOrder>(message.body)); break;
         case NodeMessage::kFree: sums_.set_free(decode<NodeFreeOrder>(message.body)); break;

@@ -22,6 +22,7 @@
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/protocol_node.hpp"
+#include "train/worker/parameter_relay.hpp"
 #include "train/worker/piece_inbox.hpp"
 #include "train/worker/servers/worker_parameters.hpp"
 
@@ -125,9 +126,9 @@ private:
     std::optional<OperationBoard::Wait> lacks_;
 };
 
-/// A worker's part in its node's staging besides its own slots: makes sums on a thread of its own,
-/// because the computing thread is busy. Every worker of the node has one, so that any of them can
-/// be the head.
+/// A worker's part in its node's staging besides its own slots: makes sums and passes parameters
+/// on, on a thread of its own, because the computing thread is busy. Every worker of the node has
+/// one, so that any of them can be the head.
 class NodeAgent {
 public:
     /// Tells the other workers of the node of this one's memory, and starts. @param comm, layout
@@ -144,11 +145,23 @@ public:
     void check() const;
 
 private:
+    /// Of sums' and parameters' pieces.
+    struct Sink final : TransferSink {
+        Sink(const CommContext& comm, PieceInbox& sums_of_others);
+        std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
+        [[nodiscard]] std::vector<int> coming() const;
+
+        std::unique_ptr<Device> device = make_cpu_device(1);
+        PieceInbox& sums;
+        ParameterRelay parameters;
+    };
     void run() noexcept;
     void handle(const Message& message);
+    void finish();
 
     const CommContext& comm_;
     NodeSums sums_;
+    Sink sink_;
     bool ended_ = false;
     std::uint64_t waits_ = 0;
     std::atomic<bool> failed_{false};

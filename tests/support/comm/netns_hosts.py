@@ -197,9 +197,15 @@ class Hosts:
 
     def received_bytes(self, host):
         """What the host's link has carried towards it so far."""
+        return self._carried(host)[0]
+
+    def sent_bytes(self, host):
+        return self._carried(host)[1]
+
+    def _carried(self, host):
         done = subprocess.run([*self.enter(host), "cat", "/proc/net/dev"], capture_output=True,
                               text=True, check=True)
-        return int(re.search(r"eth0:\s*(\d+)", done.stdout)[1])
+        return [int(word) for word in re.search(r"eth0:\s*(\d+)" + r"\s+\d+" * 7 + r"\s+(\d+)", done.stdout).groups()]
 
     def processes(self, host=None):
         """Process ids that run on a host or on any, without the one that keeps it."""

@@ -1,6 +1,29 @@
 #include "support/train/flow_rig.hpp"
 
 namespace cohort::test {
+namespace {
+
+ParametersHeader header_of(int server, const FireOrder& order, const ReleaseOrder& release) {
+    const bool again = release.again >= 0;
+    return {.version = again ? release.again : order.version,
+            .server = server,
+            .evaluation = release.evaluation,
+            .incarnation = release.incarnation,
+            .way = again ? ParametersWay::kAgain : ParametersWay::kStraight};
+}
+
+}  // namespace
+
+void FlowRig::Inbox::receive(ParametersHeader header) {
+    const ShardRange& shard = layout.shards()[static_cast<std::size_t>(header.server)];
+    header.begin = shard.begin;
+    header.end = shard.end;
+    (void)parameters.accept({{header.server, Port::kServer},
+                             static_cast<std::uint16_t>(MessageKind::kParameters),
+                             encode(header)},
+                            static_cast<std::size_t>(shard.floats()) * sizeof(float));
+    parameters.arrived(header);
+}
 
 void FlowRig::fire(int index, const FireOrder& order) {
     Server& server = servers[static_cast<std::size_t>(index)];
@@ -16,13 +39,29 @@ void FlowRig::fire(int index, const FireOrder& order) {
     for (const ReleaseOrder& release : order.releases) {
         if (!workers.at(static_cast<std::size_t>(release.worker)).excluded) {
             server.down[static_cast<std::size_t>(release.worker)].push_back(
-                {.version = order.version,
-                 .server = index,
-                 .evaluation = release.evaluation,
-                 .incarnation = release.incarnation});
+                header_of(index, order, release));
+        }
+    }
+    std::vector<std::vector<int>> ranks;  // by stop
+    for (const ParametersStop& stop : order.stops) {
+        ranks.push_back(stop.from < 0 ? std::vector<int>()
+                                      : ranks[static_cast<std::size_t>(stop.from)]);
+        ranks.back().push_back(stop.rank);
+        const bool live = std::ranges::none_of(ranks.back(), [&](int rank) {
+            return workers.at(static_cast<std::size_t>(network.map().worker_of_rank(rank)))
+                .excluded;
+        });
+        for (const ReleaseOrder& release : stop.releases) {
+            ParametersHeader header = header_of(index, order, release);
+            header.way = ParametersWay::kPassedOn;
+            const auto worker = static_cast<std::size_t>(release.worker);
+            if (live && !workers.at(worker).excluded) {
+                server.passed_on[worker].emplace_back(header, ranks.back());
+            }
         }
     }
     server.fires.push_back(order);
+    server.stops += order.stops.size();
 }
 
 bool FlowRig::serve(int index) {
@@ -61,19 +100,16 @@ bool FlowRig::serve(int index) {
     return true;
 }
 
-bool FlowRig::deliver_down(int server, int worker) {
-    auto& way = servers[static_cast<std::size_t>(server)].down[static_cast<std::size_t>(worker)];
+bool FlowRig::deliver_down(int server, int worker, bool passed_on) {
+    Server& sender = servers[static_cast<std::size_t>(server)];
+    auto& way = sender.down[static_cast<std::size_t>(worker)];
+    auto& other_way = sender.passed_on[static_cast<std::size_t>(worker)];
     Worker& w = workers[static_cast<std::size_t>(worker)];
-    if (way.empty() || w.frozen) {
+    if (w.frozen || (passed_on ? other_way.empty() : way.empty())) {
         return false;
     }
-    const ParametersHeader header = way.front();
-    way.pop_front();
-    if (header.incarnation >= w.incarnation) {
-        auto& parts = w.parts[{header.incarnation, header.version}];
-        parts.resize(servers.size());
-        ++parts[static_cast<std::size_t>(server)];
-    }
+    w.inbox->receive(passed_on ? other_way.front().first : way.front());
+    passed_on ? other_way.pop_front() : way.pop_front();
     return true;
 }
 
@@ -127,8 +163,7 @@ bool FlowRig::order(int worker) {
             w.leases.clear();
             w.layout = order.layout.number;
             w.leave.join();
-            std::erase_if(w.parts,
-                          [&](const auto& part) { return part.first.first < order.incarnation; });
+            w.inbox->parameters.begin_incarnation(order.incarnation);
             break;
         }
         case MessageKind::kReshard: w.layout = decode<ShardLayout>(message->body).number; break;
@@ -139,26 +174,16 @@ bool FlowRig::order(int worker) {
 
 /// Complete parameters, the oldest first.
 bool FlowRig::take_parameters(Worker& w) {
-    for (auto& [key, parts] : w.parts) {
-        const bool complete =
-            std::all_of(parts.begin(), parts.end(), [](int count) { return count > 0; });
-        if (key.first == w.incarnation && complete) {
-            if (key.second < w.leave.version()) {
-                throw std::logic_error("parameters are older than those before");
-            }
-            w.leave.parameters(key.second);
-            for (int& count : parts) {
-                --count;
-            }
-            const bool used_up =
-                std::all_of(parts.begin(), parts.end(), [](int count) { return count == 0; });
-            if (used_up) {
-                w.parts.erase(key);
-            }
-            return true;
-        }
+    auto taken = w.inbox->parameters.take();
+    if (!taken) {
+        return false;
     }
-    return false;
+    if (taken->version < w.leave.version()) {
+        throw std::logic_error("parameters are older than those before");
+    }
+    w.leave.parameters(taken->version);
+    w.inbox->parameters.give_back(std::move(*taken));
+    return true;
 }
 
 /// Where others of a group wait, a worker looks what has come first.
@@ -303,6 +328,7 @@ bool FlowRig::sweep() {
         done = serve(server) || done;
         for (int worker = 0; worker < static_cast<int>(workers.size()); ++worker) {
             done = deliver_down(server, worker) || done;
+            done = deliver_down(server, worker, true) || done;
             done = deliver_up(worker, server) || done;
         }
     }

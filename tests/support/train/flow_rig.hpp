@@ -22,6 +22,7 @@
 #include "train/coordinator/update_driver.hpp"
 #include "train/run/job_context.hpp"
 #include "train/worker/servers/start_permit.hpp"
+#include "train/worker/servers/worker_parameters.hpp"
 
 namespace cohort::test {
 
@@ -30,8 +31,10 @@ namespace cohort::test {
 class FlowRig {
 public:
     FlowRig(int server_ranks, int worker_ranks, std::int64_t samples, const SyncPlan& plan,
-            std::int64_t batch = 16, bool measure_gradients = false)
-        : job((write_data(folder_), options(folder_, server_ranks, batch)), worker_ranks),
+            std::int64_t batch = 16, bool measure_gradients = false,
+            const std::string& push_tree = "off")
+        : job((write_data(folder_), options(folder_, server_ranks, batch, push_tree)),
+              worker_ranks),
           network(server_ranks + worker_ranks, server_ranks),
           run(job, worker_ranks, samples, plan, Architecture::kServers, measure_gradients),
           flow(make_servers_driver(
@@ -39,9 +42,11 @@ public:
         for (int server = 0; server < server_ranks; ++server) {
             servers.emplace_back();
             servers.back().down.resize(static_cast<std::size_t>(worker_ranks));
+            servers.back().passed_on.resize(static_cast<std::size_t>(worker_ranks));
         }
         for (int worker = 0; worker < worker_ranks; ++worker) {
             workers.emplace_back();
+            workers.back().inbox = std::make_unique<Inbox>(job.graph, server_ranks);
             workers.back().up.resize(servers.size());
         }
     }
@@ -59,6 +64,9 @@ public:
         std::uint32_t layout = 0;
         std::vector<FireOrder> fires;
         std::vector<std::deque<ParametersHeader>> down;  ///< on its way, by worker
+        /// The same over other workers: with their ranks.
+        std::vector<std::deque<std::pair<ParametersHeader, std::vector<int>>>> passed_on;
+        std::size_t stops = 0;  ///< of all updates
     };
     struct Computing {
         LeaseOrder order;
@@ -68,6 +76,14 @@ public:
         bool leaving = false;  ///< its payload has begun to leave
         std::uint64_t turn = 0;
         int losses = 0;  ///< of its group until it began
+    };
+    struct Inbox {
+        Inbox(const Graph& graph, int server_ranks) : layout(cut_shards(graph, server_ranks)) {}
+        void receive(ParametersHeader header);
+
+        ShardedLayout layout;
+        std::unique_ptr<Device> device = make_cpu_device(1);
+        ParameterInbox parameters{layout, *device};
     };
     using GroupKey = std::pair<std::uint64_t, std::vector<std::int32_t>>;
     /// What a worker knows; see ServersExecutor.
@@ -80,8 +96,7 @@ public:
         std::uint32_t layout = 0;  ///< of the mini-batches to come
         std::uint64_t sequence = 0;
         std::optional<Computing> computing;
-        /// Parameters: parts that are here by server, by incarnation and version.
-        std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<int>> parts;
+        std::unique_ptr<Inbox> inbox;
         std::vector<std::deque<Payload>> up;      ///< on its way, by server
         std::map<GroupKey, std::uint64_t> turns;  ///< begun, by group
         bool frozen = false;
@@ -99,18 +114,28 @@ public:
         return message.has_value();
     }
     bool serve(int server);
-    bool deliver_down(int server, int worker);
+    /// @param passed_on  by other workers
+    bool deliver_down(int server, int worker, bool passed_on = false);
     bool deliver_up(int worker, int server);
     bool order(int worker);
     /// @param finite  what its ticket says @param give_up_late  finds out after its payload began
     bool work(int worker, bool finite = true);
 
     /// The worker stops, nothing else is sent to it or taken from it.
-    void lose(int worker) {
+    /// @param late  what it was to pass on may still come
+    void lose(int worker, bool late = false) {
         Worker& w = workers.at(static_cast<std::size_t>(worker));
         w.frozen = true;
         w.excluded = true;
         ++w.losses;
+        const int rank = network.map().rank_of_worker(worker);
+        for (Server& server : servers) {
+            for (auto& way : server.passed_on) {
+                std::erase_if(way, [&](const auto& one) {
+                    return !late && std::ranges::count(one.second, rank) > 0;
+                });
+            }
+        }
         flow->lost(worker);
     }
     void come_back(int worker) {
@@ -149,8 +174,10 @@ private:
         Hdf5Thread hdf5;
         write_tiny_dataset(folder.file("data.h5"), 200, 10, hdf5);
     }
-    static TrainOptions options(const TempFolder& folder, int servers, std::int64_t batch) {
+    static TrainOptions options(const TempFolder& folder, int servers, std::int64_t batch,
+                                const std::string& push_tree) {
         TrainOptions o;
+        o.push_tree = push_tree;
         o.data = folder.file("data.h5");
         o.model = "smallcnn";
         o.arch = Architecture::kServers;
@@ -198,7 +225,7 @@ bool FlowRig::any_step(Random& random, double non_finite) {
         switch (random() % 8) {
             case 0: done = coordinator(); break;
             case 1: done = serve(server); break;
-            case 2: done = deliver_down(server, worker); break;
+            case 2: done = deliver_down(server, worker, tries % 2 == 1); break;
             case 3: done = deliver_up(worker, server); break;
             case 4:
             case 5: done = order(worker); break;

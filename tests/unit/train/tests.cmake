@@ -2,7 +2,7 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   PROPERTIES TIMEOUT 120 TOPICS
   bench/profile
   coordinator/control coordinator/desks coordinator/evaluation coordinator/modes coordinator/node
-  coordinator/node_tree
+  coordinator/node_tree coordinator/parameter_routes
   coordinator/refiner coordinator/ring_driver coordinator/ring_losses coordinator/servers_desks
   faults/inject
   fit/predictor fit/predictor_scores

@@ -13,14 +13,14 @@ NodeCards::NodeCards(const RankMap& map, std::string_view option, double bytes)
               .bytes = bytes,
               .latency_s = kLatency,
               .sum_s = bytes / kMemory,
-              .server_sum_s = bytes / kMemory / std::max(map.servers, 1),
-              .down = false};
+              .server_sum_s = bytes / kMemory / std::max(map.servers, 1)};
     std::vector<int> workers(costs_.nodes.size(), 0);
     for (const RankInfo& one : map.ranks) {
         const auto node = static_cast<std::size_t>(one.node);
         ++(one.rank < map.servers ? costs_.nodes[node].servers : costs_.nodes[node].workers);
         workers[node] = costs_.nodes[node].workers;
     }
+    costs_.local_s = bytes / kMemory * std::ranges::max(workers);
     tree_ = tree_of_groups(choice, workers);
     if (automatic_) {
         plan();

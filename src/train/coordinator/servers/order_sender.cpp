@@ -84,7 +84,7 @@ void OrderSender::release(const ReleaseOne& one) {
     order.lr = session_.learning_rate(plan.lr_scale);
     order.delay_compensation = plan.delay_compensation;
     order.releases.push_back(release_order(one.worker, one.lag, {}));
-    send_servers(comm_, MessageKind::kFire, order);
+    payloads_.send_releases(order);
 }
 
 /// The worker gives up what it computes and starts again with newer parameters.

@@ -12,6 +12,7 @@ PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes, NodeCard
     : comm_(comm),
       nodes_(comm.map, std::move(nodes)),
       cards_(std::move(cards)),
+      routes_(comm.map, cards_.tree()),
       layout_(std::move(layout)),
       live_(static_cast<std::size_t>(comm.map.workers()), true) {
     nodes_.use_tree(cards_.tree());
@@ -20,7 +21,20 @@ PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes, NodeCard
 void PayloadRouter::received(int worker, double bytes_per_s) {
     if (cards_.received(worker, bytes_per_s)) {
         nodes_.use_tree(cards_.tree());
+        routes_.use_tree(cards_.tree());
     }
+}
+
+void PayloadRouter::arrived(const PushReport& ticket) {
+    nodes_.arrived(ticket);
+    routes_.arrived(ticket);
+}
+
+void PayloadRouter::send_releases(const FireOrder& order) {
+    for (const ReleaseOrder& release : order.releases) {
+        routes_.released(release.worker);
+    }
+    send_servers(comm_, MessageKind::kFire, order);
 }
 
 void PayloadRouter::discard(const PushId& push) {
@@ -35,6 +49,7 @@ void PayloadRouter::discard(const PushId& push) {
 }
 
 void PayloadRouter::send_update(FireOrder& order) {
+    routes_.split(order, live_);
     const NodeAggregation::Orders orders = nodes_.split(order, layout_);
     send_servers(comm_, MessageKind::kFire, order);
     send_node_orders(orders);
@@ -63,6 +78,9 @@ std::vector<PushId> PayloadRouter::worker_lost(int worker, const std::vector<Pus
     }
     const NodeAggregation::Orders orders = nodes_.lost(worker);
     send_node_orders(orders);
+    if (const FireOrder again = routes_.lost(worker); !again.releases.empty()) {
+        send_servers(comm_, MessageKind::kFire, again);
+    }
     return orders.stranded;
 }
 

@@ -5,15 +5,16 @@
 
 #include "train/coordinator/servers/node_aggregation.hpp"
 #include "train/coordinator/servers/node_cards.hpp"
+#include "train/coordinator/servers/parameter_routes.hpp"
 #include "train/protocol/comm_context.hpp"
 
 namespace cohort {
 
 /// Knows where the payloads of pushes are, on all servers or in a slot of their worker's node, and
-/// sends orders about them there.
+/// over which nodes sums and parameters travel; sends orders about them there.
 class PayloadRouter {
 public:
-    /// @param nodes  see staging_nodes  @param cards  choose the tree of the nodes' sums
+    /// @param nodes  see staging_nodes  @param cards  choose the tree
     /// @param layout  of the servers at the start
     PayloadRouter(CommContext comm, std::vector<bool> nodes, NodeCards cards, ShardLayout layout);
 
@@ -28,11 +29,14 @@ public:
     /// A worker received parameters at this rate: sums may travel over another tree from now on.
     void received(int worker, double bytes_per_s);
     /// Every ticket is to be told, before anything else is done with its push.
-    void arrived(const PushReport& ticket) { nodes_.arrived(ticket); }
+    void arrived(const PushReport& ticket);
     /// The push is not used.
     void discard(const PushId& push);
-    /// Sends an update, with the nodes' sums in place of the pushes that lie there.
+    /// Sends an update, with the nodes' sums in place of the pushes that lie there, and with
+    /// parameters over the tree.
     void send_update(FireOrder& order);
+    /// Sends releases of the newest version from the servers.
+    void send_releases(const FireOrder& order);
 
     /// @param incomplete  pushes of the worker that will never be complete
     /// @return complete pushes whose payloads are lost with the worker
@@ -50,6 +54,7 @@ private:
     CommContext comm_;
     NodeAggregation nodes_;
     NodeCards cards_;
+    ParameterRoutes routes_;
     ShardLayout layout_;
     std::vector<bool> live_;            ///< by worker
     std::vector<NodeFreeOrder> frees_;  ///< for lost workers: sent when they join

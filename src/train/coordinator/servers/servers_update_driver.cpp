@@ -42,7 +42,7 @@ int ServersUpdateDriver::begin(const BeginOrder& order, const UpdateExtras& extr
     for (int worker = 0; worker < comm_.map.workers(); ++worker) {
         send_worker(comm_, worker, MessageKind::kBegin, order);
     }
-    send_servers(comm_, MessageKind::kFire, first);
+    payloads_.send_releases(first);
     scheduler_.deal();
     return static_cast<int>(first.releases.size());
 }
@@ -75,7 +75,7 @@ int ServersUpdateDriver::request(const UpdateExtras& extras) {
     if (extras.evaluation == 0) {
         order.releases.clear();  // nobody shall start again
     }
-    send_servers(comm_, MessageKind::kFire, order);
+    payloads_.send_releases(order);
     return parts;
 }
 

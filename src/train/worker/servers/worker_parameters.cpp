@@ -17,6 +17,12 @@ namespace {
                      .hint = "the same program and options on all ranks"});
 }
 
+/// In the list of a set's parts.
+std::size_t index_of(const ParametersHeader& header) {
+    return static_cast<std::size_t>(header.server) * static_cast<std::size_t>(header.pieces) +
+           static_cast<std::size_t>(header.piece);
+}
+
 }  // namespace
 
 ShardedLayout::ShardedLayout(std::vector<ShardRange> shards)
@@ -83,13 +89,27 @@ void ParameterInbox::drop_overtaken() {
     }
 }
 
+/// It names parts of this run's parameters.
+bool ParameterInbox::fits(const ParametersHeader& header) const {
+    return header.server >= 0 && static_cast<std::size_t>(header.server) < servers_ &&
+           header.piece >= 0 && header.piece < header.pieces && header.begin >= 0 &&
+           header.begin <= header.end && header.end <= parameters_;
+}
+
+/// Nobody needs it any more: the worker has had these parameters, or newer ones.
+bool ParameterInbox::late(const ParametersHeader& header) const {
+    return header.incarnation < incarnation_ ||
+           (header.way != ParametersWay::kStraight && header.version <= taken_);
+}
+
 ParameterInbox::Set* ParameterInbox::find(const ParametersHeader& header, Part part) {
-    const auto server = static_cast<std::size_t>(header.server);
-    const auto fits = [&](const Set& set) {
+    const auto same = [&](const Set& set) {
         return set.parameters.version == header.version && set.incarnation == header.incarnation &&
-               set.parameters.evaluation.id == header.evaluation.id && set.parts[server] == part;
+               set.parameters.evaluation.id == header.evaluation.id && set.way == header.way &&
+               set.parts.size() == servers_ * static_cast<std::size_t>(header.pieces) &&
+               set.parts[index_of(header)] == part;
     };
-    const auto found = std::find_if(sets_.begin(), sets_.end(), fits);
+    const auto found = std::find_if(sets_.begin(), sets_.end(), same);
     return found == sets_.end() ? nullptr : &*found;
 }
 
@@ -98,57 +118,59 @@ std::span<std::byte> ParameterInbox::accept(const Message& announcement, std::ui
         return {};
     }
     const auto header = decode<ParametersHeader>(announcement.body);
-    const auto server = static_cast<std::size_t>(header.server);
+    const bool has_state = static_cast<std::size_t>(header.server) + 1 == servers_ &&
+                           header.piece + 1 == header.pieces;
     const ShardRange shard{.part = header.server,
                            .begin = header.begin,
                            .end = header.end,
-                           .state = server + 1 == servers_ ? state_ : 0};
-    if (server >= servers_ || shard.begin < 0 || shard.begin > shard.end ||
-        shard.end > parameters_ ||
-        bytes != static_cast<std::uint64_t>(shard.floats()) * sizeof(float)) {
+                           .state = has_state ? state_ : 0};
+    if (!fits(header) || bytes != static_cast<std::uint64_t>(shard.floats()) * sizeof(float)) {
         return {};  // arrived() complains, on the thread that may
     }
     const std::lock_guard lock(mutex_);
-    if (header.incarnation < incarnation_) {
+    if (late(header)) {
         return {};
     }
     Set* set = find(header, Part::kNone);
     if (set == nullptr) {
+        const std::size_t parts = servers_ * static_cast<std::size_t>(header.pieces);
         sets_.push_back(
             {.parameters = {header.version, header.evaluation, memory(), SteadyClock().now()},
-             .parts = std::vector<Part>(servers_, Part::kNone),
-             .incarnation = header.incarnation});
+             .parts = std::vector<Part>(parts, Part::kNone),
+             .from = std::vector<int>(parts, -1),
+             .incarnation = header.incarnation,
+             .way = header.way});
         set = &sets_.back();
     }
-    set->parts[server] = Part::kComing;
+    set->parts[index_of(header)] = Part::kComing;
+    set->from[index_of(header)] = announcement.from.rank;
     return std::as_writable_bytes(ShardedLayout::part(set->parameters.values.floats(), shard));
 }
 
 void ParameterInbox::arrived(const ParametersHeader& header) {
     const std::lock_guard lock(mutex_);
-    const auto server = static_cast<std::size_t>(header.server);
-    Set* set = server < servers_ ? find(header, Part::kComing) : nullptr;
-    if (set == nullptr && header.incarnation < incarnation_) {
+    Set* set = fits(header) ? find(header, Part::kComing) : nullptr;
+    if (set == nullptr && late(header)) {
         return;
     }
     if (set == nullptr) {
         refuse_parameters("a part came that does not fit this run's shards", header);
     }
-    set->parts[server] = Part::kHere;
+    set->parts[index_of(header)] = Part::kHere;
     drop_overtaken();
 }
 
 void ParameterInbox::forget(const ParametersHeader& header) {
     const std::lock_guard lock(mutex_);
-    const auto server = static_cast<std::size_t>(header.server);
-    if (Set* set = server < servers_ ? find(header, Part::kComing) : nullptr) {
-        set->parts[server] = Part::kHere;
+    if (Set* set = fits(header) ? find(header, Part::kComing) : nullptr) {
+        set->parts[index_of(header)] = Part::kHere;
     }
 }
 
 void ParameterInbox::begin_incarnation(std::uint32_t incarnation) {
     const std::lock_guard lock(mutex_);
     incarnation_ = incarnation;
+    taken_ = -1;
     for (Set& set : sets_) {
         set.overtaken = set.overtaken || set.incarnation < incarnation;
     }
@@ -157,16 +179,16 @@ void ParameterInbox::begin_incarnation(std::uint32_t incarnation) {
 
 std::vector<int> ParameterInbox::coming() const {
     const std::lock_guard lock(mutex_);
-    std::vector<int> servers;
+    std::vector<int> ranks;
     for (const Set& set : sets_) {
         const bool abandoned = set.incarnation < incarnation_;
-        for (std::size_t server = 0; server < set.parts.size() && !abandoned; ++server) {
-            if (set.parts[server] == Part::kComing) {
-                servers.push_back(static_cast<int>(server));
+        for (std::size_t part = 0; part < set.parts.size() && !abandoned; ++part) {
+            if (set.parts[part] == Part::kComing) {
+                ranks.push_back(set.from[part]);
             }
         }
     }
-    return servers;
+    return ranks;
 }
 
 bool ParameterInbox::complete(const Set& set) const {
@@ -189,15 +211,21 @@ std::optional<ReceivedParameters> ParameterInbox::take() {
         return std::nullopt;
     }
     ReceivedParameters taken = std::move(found->parameters);
+    const ParametersWay way = found->way;
     sets_.erase(found);
-    overtake_before(taken.version);
+    overtake(taken.version, way);
+    taken_ = std::max(taken_, taken.version);
     return taken;
 }
 
-void ParameterInbox::overtake_before(std::int64_t version) {
+/// Those before a version that was taken, and those in whose place it came, or that came in its.
+void ParameterInbox::overtake(std::int64_t version, ParametersWay way) {
     for (Set& set : sets_) {
-        if (set.parameters.version >= version || set.overtaken || set.incarnation != incarnation_ ||
-            complete(set)) {
+        const bool straight = set.way == ParametersWay::kStraight;
+        const bool older = set.parameters.version < version && !(straight && complete(set));
+        const bool other =
+            set.parameters.version == version && !straight && way != ParametersWay::kStraight;
+        if (set.overtaken || set.incarnation != incarnation_ || !(older || other)) {
             continue;
         }
         if (set.parameters.evaluation.id != 0) {
@@ -219,7 +247,12 @@ std::vector<int> ParameterInbox::missing() const {
     });
     std::vector<int> servers;
     for (std::size_t server = 0; server < servers_; ++server) {
-        if (waiting == sets_.end() || waiting->parts[server] != Part::kHere) {
+        const std::size_t pieces = waiting == sets_.end() ? 0 : waiting->parts.size() / servers_;
+        std::size_t here = 0;
+        for (std::size_t piece = 0; piece < pieces; ++piece) {
+            here += waiting->parts[server * pieces + piece] == Part::kHere ? 1 : 0;
+        }
+        if (pieces == 0 || here < pieces) {
             servers.push_back(static_cast<int>(server));
         }
     }

@@ -60,9 +60,11 @@ struct ReceivedParameters {
 /// Receives parameters part by part, whatever their cut. Parts may be of different versions for a
 /// moment: a set is handed out when every server's part of it is received, in the order in which
 /// sets are complete. Servers send releases in one order, so a set that a newer one has overtaken
-/// never completes. Sets are for an incarnation of the worker: those of an older one are not handed
-/// out, those of a newer one not before begin_incarnation(). The sink's side is called by the
-/// communication thread, missing() by any.
+/// never completes. Parameters that other workers pass on, and those sent in place of them (see
+/// ParametersWay), may come late or twice: a set of them is dropped when the worker has taken
+/// parameters of their version or newer ones. Sets are for an incarnation of the worker: those of
+/// an older one are not handed out, those of a newer one not before begin_incarnation(). The sink's
+/// side is called by the communication thread, missing() by any.
 class ParameterInbox final : public TransferSink {
 public:
     ParameterInbox(const ShardedLayout& layout, Device& device);
@@ -86,7 +88,7 @@ public:
     void give_back(ReceivedParameters used);
     /// The announcement of a part that is not needed any more, accepted or not.
     void forget(const ParametersHeader& header);
-    /// Servers that are writing into this inbox.
+    /// World ranks that are writing into this inbox.
     [[nodiscard]] std::vector<int> coming() const;
     /// Servers whose part of the oldest set (or of any, when there is none) is not there.
     [[nodiscard]] std::vector<int> missing() const;
@@ -95,15 +97,19 @@ private:
     enum class Part : std::uint8_t { kNone, kComing, kHere };
     struct Set {
         ReceivedParameters parameters;
-        std::vector<Part> parts;  ///< by server
+        std::vector<Part> parts;  ///< by server and piece
+        std::vector<int> from;    ///< [parts] world ranks
         bool overtaken = false;   ///< only waits for bytes in flight
         std::uint32_t incarnation = 0;
+        ParametersWay way = ParametersWay::kStraight;
         [[nodiscard]] bool coming() const;  ///< it is being written to
     };
     [[nodiscard]] bool complete(const Set& set) const;
+    [[nodiscard]] bool fits(const ParametersHeader& header) const;
+    [[nodiscard]] bool late(const ParametersHeader& header) const;
     [[nodiscard]] Set* find(const ParametersHeader& header, Part part);
     [[nodiscard]] Buffer memory();
-    void overtake_before(std::int64_t version);
+    void overtake(std::int64_t version, ParametersWay way);
     void drop_overtaken();
 
     const std::int64_t parameters_;
@@ -114,6 +120,7 @@ private:
     std::deque<Set> sets_;      ///< in the order in which they began
     std::vector<Buffer> free_;  ///< memory of sets that are done with
     std::uint32_t incarnation_ = 0;
+    std::int64_t taken_ = -1;  ///< newest version that was taken in this incarnation
 };
 
 }  // namespace cohort

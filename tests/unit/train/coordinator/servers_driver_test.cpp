@@ -147,8 +147,8 @@ void move_shards(FlowRig& rig, int draw) {
     }
 }
 
-/// Plans and shards change and workers come and go at random.
-void random_run(unsigned seed) {
+/// Plans and shards change and workers come and go at random; with a tree they pass parameters on.
+void random_run(unsigned seed, const std::string& push_tree, std::size_t& passed_on) {
     std::mt19937 random(seed);
     const auto draw = [&](int below) {
         return static_cast<int>(random() % static_cast<unsigned>(below));
@@ -156,7 +156,8 @@ void random_run(unsigned seed) {
     const int workers = 2 + draw(4);
     constexpr std::int64_t kSamples = 3000;
     const std::vector<SyncPlan> plans = all_plans(workers);
-    FlowRig rig(1 + draw(2), workers, kSamples, plans[seed % plans.size()], kBatch);
+    const int servers = 1 + draw(2);
+    FlowRig rig(servers, workers, kSamples, plans[seed % plans.size()], kBatch, false, push_tree);
     std::set<int> away;
     rig.flow->begin({}, {});
     while (!rig.run.stopping()) {
@@ -180,7 +181,7 @@ void random_run(unsigned seed) {
                         server.down[static_cast<std::size_t>(worker)].clear();
                     }
                 }
-                rig.lose(worker);
+                rig.lose(worker, push_tree != "off" && draw(2) == 0);
             }
         } else if (what == 6 && rig.servers.size() == 2) {
             move_shards(rig, draw(2));
@@ -194,6 +195,7 @@ void random_run(unsigned seed) {
         }
     }
     EXPECT_EQ(rig.run.applied(), kSamples);
+    passed_on += rig.servers[0].stops;
     rig.finish();
 }
 
@@ -240,13 +242,13 @@ TEST(FlowServers, ShardsMoveAtAFenceAlthoughAWorkerIsLost) {
 }
 
 TEST(FlowServers, PlansAndMembersChangeAtAnyTime) {
-    for (unsigned seed = 0; seed < 30; ++seed) {
+    std::size_t passed_on = 0;  // parameters, by workers
+    for (unsigned seed = 0; seed < 45 && !testing::Test::HasFatalFailure(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        random_run(seed);
-        if (testing::Test::HasFatalFailure()) {
-            return;
-        }
+        random_run(seed, seed < 30 ? "off" : "auto", passed_on);
+        EXPECT_TRUE(seed >= 30 || passed_on == 0);
     }
+    EXPECT_GT(passed_on, 300U);
 }
 
 /// Halves of 9/5 and 1 around a mean of 1: numbers that say something.

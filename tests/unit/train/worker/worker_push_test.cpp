@@ -215,6 +215,92 @@ TEST_F(InboxTest, MemoryOfAnOvertakenSetIsKeptUntilItsBytesAreThere) {
     EXPECT_FALSE(inbox.has_complete());
 }
 
+/// Two pieces of each server's part, passed on by rank 5; again: the servers' parts in their place.
+struct PassedOnTest : InboxTest {
+    [[nodiscard]] ParametersHeader piece_of(std::int64_t version, std::int32_t server,
+                                            std::int32_t piece) const {
+        ParametersHeader one = header(version, server);
+        const std::int64_t middle = one.begin + (one.end - one.begin) / 2;
+        (piece == 0 ? one.end : one.begin) = middle;
+        one.way = ParametersWay::kPassedOn;
+        one.piece = piece;
+        one.pieces = 2;
+        return one;
+    }
+    [[nodiscard]] ParametersHeader again(std::int64_t version, std::int32_t server) const {
+        ParametersHeader one = header(version, server);
+        one.way = ParametersWay::kAgain;
+        return one;
+    }
+    /// @return its memory; empty: nobody needs it
+    std::span<std::byte> announce(const ParametersHeader& one) {
+        const bool last = one.server == 1 && one.piece + 1 == one.pieces;
+        const std::int64_t floats = one.end - one.begin + (last ? layout.state() : 0);
+        return inbox.accept({{one.way == ParametersWay::kPassedOn ? 5 : one.server, Port::kNode},
+                             static_cast<std::uint16_t>(MessageKind::kParameters),
+                             encode(one)},
+                            static_cast<std::uint64_t>(floats) * sizeof(float));
+    }
+    void come(const ParametersHeader& one) {
+        static_cast<void>(announce(one));
+        inbox.arrived(one);
+    }
+    void come_all(std::int64_t version) {
+        for (const std::int32_t server : {0, 1}) {
+            come(piece_of(version, server, 0));
+            come(piece_of(version, server, 1));
+        }
+    }
+};
+
+TEST_F(PassedOnTest, PiecesMakeASet) {
+    const auto last = announce(piece_of(1, 1, 1));
+    const auto first = announce(piece_of(1, 0, 0));
+    EXPECT_EQ(
+        last.data() + last.size() - first.data(),
+        static_cast<std::ptrdiff_t>(static_cast<std::size_t>(layout.floats()) * sizeof(float)));
+    inbox.arrived(piece_of(1, 1, 1));
+    EXPECT_EQ(inbox.coming(), std::vector<int>{5}) << "who is lost is not waited for";
+    inbox.arrived(piece_of(1, 0, 0));
+    come(piece_of(1, 1, 0));
+    EXPECT_EQ(inbox.missing(), std::vector<int>{0});
+    EXPECT_EQ(take_version(), -1);
+    come(piece_of(1, 0, 1));
+    EXPECT_EQ(take_version(), 1);
+}
+
+TEST_F(PassedOnTest, WhatIsSentAgainPermitsNoSecondMiniBatch) {
+    come_all(1);
+    EXPECT_EQ(take_version(), 1);
+    EXPECT_TRUE(announce(again(1, 0)).empty()) << "it has them";
+    inbox.arrived(again(1, 0));
+    come(piece_of(2, 0, 0));  // the other pieces are lost
+    static_cast<void>(announce(piece_of(2, 0, 1)));
+    come(again(2, 0));
+    come(again(2, 1));
+    EXPECT_EQ(take_version(), 2);
+    inbox.arrived(piece_of(2, 0, 1));  // they were only slow
+    come(piece_of(2, 1, 0));
+    come(piece_of(2, 1, 1));
+    EXPECT_EQ(take_version(), -1);
+    come(again(3, 0));
+    come_all(3);
+    EXPECT_EQ(take_version(), 3);
+    come(again(3, 1));
+    EXPECT_EQ(take_version(), -1);
+    come(header(3, 0));  // an order of its own
+    come(header(3, 1));
+    EXPECT_EQ(take_version(), 3);
+}
+
+TEST_F(PassedOnTest, NewerOnesFromTheServersOvertakeThem) {
+    come(header(2, 0));
+    come_all(1);  // began later, is complete earlier
+    come(header(2, 1));
+    EXPECT_EQ(take_version(), 2);
+    EXPECT_EQ(take_version(), -1) << "the older ones are not used any more";
+}
+
 TEST_F(InboxTest, AnEvaluationIsNeverLostSilently) {
     static_cast<void>(begin(1, 0, 9));
     inbox.arrived(header(1, 0, 9));
