@@ -148,7 +148,7 @@ TEST(FleetFile, RefusesByFileLineJobAndKey) {
                           "waits, utilisation, even, packed, random, beside, star, got odd"));
     EXPECT_THAT(refusal(with(kFleet, "\"even\"", "\"even\"\nmake-room = \"much\"")),
                 HasSubstr("line 7, fleet.make-room] the value cannot be used; expected off, "
-                          "progress, star, got much"));
+                          "progress, shortest, star, got much"));
     EXPECT_EQ(refusal(with(kFleet, "name = \"early\"", "name = \"late\"")).substr(0, 60),
               std::string("fleet.toml, line 19, job 'late'] two jobs of one name; expected another")
                   .substr(0, 60));
