@@ -56,6 +56,16 @@ constexpr auto kCostTerms = std::to_array<Term>({
     {kDrift, [](F f) { return (f.local_steps - 1) * inertia(f) * bounce(f); }},
 });
 
+/// Of local steps: 1 / mean of exp(c) for a normally distributed cost c, since the mean time to the
+/// target is what counts. @param measured  the model's cost; 0: the prior's is taken
+double local_steps(const StalenessFeatures& f, double measured) {
+    using Model = EfficiencyModel;
+    const bool known = measured > 0;
+    const double cost = known ? measured : Model::kDriftCost * (f.local_steps - 1) * inertia(f);
+    const double error = cost * (known ? Model::kDriftError : Model::kDriftErrorBlind);
+    return std::exp(-cost - error * error / 2);
+}
+
 [[noreturn]] void fail_weights(std::string_view what, std::string_view expected,
                                const std::string& got) {
     fail<FileError>({.where = "efficiency model", .what = what, .expected = expected, .got = got});
@@ -106,19 +116,15 @@ EfficiencyModel::EfficiencyModel(const EfficiencyCoefficients& coefficients)
 double EfficiencyModel::efficiency(const StalenessFeatures& features) const {
     if (weights_.empty() || !features.measured()) {
         const double moved = lag(features);
-        return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * moved * moved);
+        return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * moved * moved) *
+               local_steps(features, 0);
     }
     const std::vector<double> terms = terms_of(features);
-    const double cost = std::inner_product(terms.begin(), terms.end(), weights_.begin(), 0.0);
-    return std::max(std::exp(-cost), kLeast);
-}
-
-std::optional<double> EfficiencyModel::drift_cost(const StalenessFeatures& features) const {
+    double cost = std::inner_product(terms.begin(), terms.end(), weights_.begin(), 0.0);
     const auto drift =
         static_cast<std::size_t>(std::ranges::find(term_names(), kDrift) - term_names().begin());
-    return weights_.empty() || weights_[drift] == 0 || !features.measured()
-               ? std::nullopt
-               : std::optional(weights_[drift] * terms_of(features)[drift]);
+    const double drifts = weights_[drift] * terms[drift];
+    return std::max(std::exp(drifts - cost) * local_steps(features, drifts), kLeast);
 }
 
 const std::vector<std::string>& EfficiencyModel::term_names() {

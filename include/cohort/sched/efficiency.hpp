@@ -51,6 +51,11 @@ public:
     static constexpr double kRateCost =
         0.3;  ///< half the rate: a fifth less, as ssgd in the sweeps
     static constexpr double kBlindLag = 0.25;  ///< reference batches at --lr
+    /// Of a local step beyond the first, times ln 1 / (1 - momentum): the mean of the sweeps.
+    static constexpr double kDriftCost = 0.0129;
+    /// Standard errors of what local steps cost, relative, without measurements and with them.
+    static constexpr double kDriftErrorBlind = 1.2;
+    static constexpr double kDriftError = 0.9;
 
     /// The prior alone.
     EfficiencyModel() = default;
@@ -63,9 +68,6 @@ public:
     /// measured, its learning rate may be close to divergence: scales with lag x scale above
     /// kBlindLag are then excluded, except the smallest scale.
     [[nodiscard]] ScaledEfficiency best_scale(StalenessFeatures features) const;
-
-    /// The part of -log e_s that local steps cost; none: it cannot be known.
-    [[nodiscard]] std::optional<double> drift_cost(const StalenessFeatures& features) const;
 
     /// Names of all terms, and their values.
     [[nodiscard]] static const std::vector<std::string>& term_names();
