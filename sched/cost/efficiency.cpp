@@ -19,9 +19,6 @@ struct Term {
     double (*value)(const StalenessFeatures& f);
 };
 
-/// Of local steps beyond the first: with momentum workers drift apart.
-constexpr const char* kDrift = "drift*inertia*bounce";
-
 /// Movement of the parameters during the lag, in reference batches at --lr.
 double lag(const StalenessFeatures& f) {
     return f.mean_lag * f.lr_scale;
@@ -47,24 +44,19 @@ double bounce(const StalenessFeatures& f) {
     return f.step_curvature / (f.noise_ratio + kLeastNoise);
 }
 
+/// Workers drift apart between two pushes, with momentum. Needs no measurement.
+double drift(const StalenessFeatures& f) {
+    return std::log2(f.local_steps) * inertia(f);
+}
+
 using F = const StalenessFeatures&;
 constexpr auto kCostTerms = std::to_array<Term>({
     {"rate*noise", [](F f) { return -std::log2(f.lr_scale) * noise(f); }},
     {"lag*bounce", [](F f) { return lag(f) * bounce(f); }},
     {"lag^2*inertia*bounce", [](F f) { return lag(f) * lag(f) * inertia(f) * bounce(f); }},
     {"lag*memory*bounce", [](F f) { return lag(f) * memory(f) * bounce(f); }},
-    {kDrift, [](F f) { return (f.local_steps - 1) * inertia(f) * bounce(f); }},
+    {"drift*inertia", [](F f) { return drift(f); }},
 });
-
-/// Of local steps: 1 / mean of exp(c) for a normally distributed cost c, since the mean time to the
-/// target is what counts. @param measured  the model's cost; 0: the prior's is taken
-double local_steps(const StalenessFeatures& f, double measured) {
-    using Model = EfficiencyModel;
-    const bool known = measured > 0;
-    const double cost = known ? measured : Model::kDriftCost * (f.local_steps - 1) * inertia(f);
-    const double error = cost * (known ? Model::kDriftError : Model::kDriftErrorBlind);
-    return std::exp(-cost - error * error / 2);
-}
 
 [[noreturn]] void fail_weights(std::string_view what, std::string_view expected,
                                const std::string& got) {
@@ -117,14 +109,11 @@ double EfficiencyModel::efficiency(const StalenessFeatures& features) const {
     if (weights_.empty() || !features.measured()) {
         const double moved = lag(features);
         return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * moved * moved) *
-               local_steps(features, 0);
+               std::exp(-kDriftCost * drift(features));
     }
     const std::vector<double> terms = terms_of(features);
-    double cost = std::inner_product(terms.begin(), terms.end(), weights_.begin(), 0.0);
-    const auto drift =
-        static_cast<std::size_t>(std::ranges::find(term_names(), kDrift) - term_names().begin());
-    const double drifts = weights_[drift] * terms[drift];
-    return std::max(std::exp(drifts - cost) * local_steps(features, drifts), kLeast);
+    const double cost = std::inner_product(terms.begin(), terms.end(), weights_.begin(), 0.0);
+    return std::max(std::exp(-cost), kLeast);
 }
 
 const std::vector<std::string>& EfficiencyModel::term_names() {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,7 +42,8 @@ using EfficiencyCoefficients = NamedWeights;
 /// finds from sweeps. Terms and weights are not negative and no term falls with the lag. Without a
 /// lag, at scale 1 and with one step all terms are 0. Where there are no weights, and where
 /// curvature or noise have not been measured, a prior takes its place: scale^r / (1 + kappa (lag
-/// scale)^2), so that a small lag costs almost nothing (docs/efficiency.md).
+/// scale)^2), so that a small lag costs almost nothing, times the shipped model's last term, which
+/// needs no measurement (docs/efficiency.md).
 class EfficiencyModel {
 public:
     static constexpr double kLeast = 0.05;  ///< lower limit of the model's estimate
@@ -51,11 +51,7 @@ public:
     static constexpr double kRateCost =
         0.3;  ///< half the rate: a fifth less, as ssgd in the sweeps
     static constexpr double kBlindLag = 0.25;  ///< reference batches at --lr
-    /// Of a local step beyond the first, times ln 1 / (1 - momentum): the mean of the sweeps.
-    static constexpr double kDriftCost = 0.0129;
-    /// Standard errors of what local steps cost, relative, without measurements and with them.
-    static constexpr double kDriftErrorBlind = 1.2;
-    static constexpr double kDriftError = 0.9;
+    static constexpr double kDriftCost = 0.0268;  ///< the shipped weight of local steps
 
     /// The prior alone.
     EfficiencyModel() = default;
