@@ -45,10 +45,4 @@ for model in softmax smallcnn mlp lenet; do
         done
     done
 done
-for run in smallcnn-0.02 smallcnn-0.04 mlp-0.08 softmax-0.02; do
-    for workers in 2 4 16; do
-        "$cohort" sweep "$here/efficiency-local.toml" --out "$folder/local-$run-$workers-look-ahead" --jobs "$jobs" \
-            --set "data=$data" --set "model=${run%-*}" --set "lr=${run#*-}" --set "workers=$workers" --set servers=2
-    done
-done
 "$cohort" efficiency train "$folder"/*-look-ahead "$folder"/*-keep --out "$folder/model.toml" --overwrite

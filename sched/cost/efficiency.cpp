@@ -44,18 +44,13 @@ double bounce(const StalenessFeatures& f) {
     return f.step_curvature / (f.noise_ratio + kLeastNoise);
 }
 
-/// Workers drift apart between two pushes, with momentum. Needs no measurement.
-double drift(const StalenessFeatures& f) {
-    return std::log2(f.local_steps) * inertia(f);
-}
-
 using F = const StalenessFeatures&;
 constexpr auto kCostTerms = std::to_array<Term>({
     {"rate*noise", [](F f) { return -std::log2(f.lr_scale) * noise(f); }},
     {"lag*bounce", [](F f) { return lag(f) * bounce(f); }},
     {"lag^2*inertia*bounce", [](F f) { return lag(f) * lag(f) * inertia(f) * bounce(f); }},
     {"lag*memory*bounce", [](F f) { return lag(f) * memory(f) * bounce(f); }},
-    {"drift*inertia", [](F f) { return drift(f); }},
+    {"drift*inertia*bounce", [](F f) { return (f.local_steps - 1) * inertia(f) * bounce(f); }},
 });
 
 [[noreturn]] void fail_weights(std::string_view what, std::string_view expected,
@@ -109,11 +104,12 @@ double EfficiencyModel::efficiency(const StalenessFeatures& features) const {
     if (weights_.empty() || !features.measured()) {
         const double moved = lag(features);
         return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * moved * moved) *
-               std::exp(-kDriftCost * drift(features));
+               std::exp(-kDriftCost * std::log2(features.local_steps) * inertia(features));
     }
     const std::vector<double> terms = terms_of(features);
     const double cost = std::inner_product(terms.begin(), terms.end(), weights_.begin(), 0.0);
-    return std::max(std::exp(-cost), kLeast);
+    const double error = kDriftError * weights_.back() * terms.back();
+    return std::max(std::exp(-cost - error * error / 2), kLeast);
 }
 
 const std::vector<std::string>& EfficiencyModel::term_names() {

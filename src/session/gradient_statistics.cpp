@@ -44,14 +44,15 @@ GradientQuestion GradientStatistics::ask(const Fire& fire, const SyncPlan& plan,
     }
     Asked asked{.norms = norms_of(fire, plan)};
     alike_ = asked.norms.empty() ? alike_ : updates_;
-    const bool turn = wish.now_and_then && updates_ - measured_ >= kEvery;
+    const bool turn =
+        wish.now_and_then && updates_ - measured_ >= (noise_.count() < kFew ? kOften : kEvery);
     GradientQuestion question{.norm = !asked.norms.empty() && (turn || wish.every_update)};
     if (wish.now_and_then && plain(fire, plan)) {
         const double here = position(fire, before);
         const double distance = kept_ ? here - *kept_ : 0;
         question.compare = kept_ && distance >= kNear && distance <= kFar;
         asked.distance = question.compare ? distance : 0;
-        const bool due = updates_ - kept_at_ >= (agreement_.count() < kFew ? kEvery : kSeldom);
+        const bool due = updates_ - kept_at_ >= (agreement_.count() < kFew ? kOften : kSeldom);
         question.keep = due && !question.compare && (!kept_ || distance > kFar);
         if (question.compare) {
             kept_.reset();

@@ -56,8 +56,11 @@ private:
 /// curvature along the step, whatever the plan's scale.
 class GradientStatistics {
 public:
-    static constexpr int kEvery = 8;    ///< updates, and leases, between two measurements
-    static constexpr int kSeldom = 56;  ///< updates between two gradients kept, after the first few
+    static constexpr int kEvery = 8;  ///< updates, and leases, between two measurements
+    static constexpr int kOften = 2;  ///< updates between the first kFew: choosers wait for them
+    static constexpr int kFew = 10;
+    /// Updates between two gradients kept, after the first kFew.
+    static constexpr int kSeldom = 56;
 
     /// @param reference_batch  B, samples
     explicit GradientStatistics(std::int64_t reference_batch)
@@ -104,7 +107,6 @@ private:
     };
 
     static constexpr double kRate = 0.05;  ///< of the newest measurement, in means
-    static constexpr int kFew = 10;
 
     double reference_batch_;
     double travelled_ = 0;  ///< reference batches, times the plans' scales of the learning rate

@@ -61,8 +61,7 @@ PaceKind PlanShape::kind() const {
                : PaceKind::kSome;
 }
 
-std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow,
-                                   bool learns) {
+std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow, bool learns) {
     const std::string all = default_mode(architecture);
     const bool ring = architecture == Architecture::kRing;
     std::vector<PlanShape> shapes{{.mode = all}};

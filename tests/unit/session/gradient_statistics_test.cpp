@@ -207,6 +207,21 @@ TEST(GradientStatistics, AsksAsOftenAsSomebodyWantsToKnow) {
     EXPECT_FALSE(desk.halve(plan, 64, kChooser)) << "updates tell enough";
 }
 
+/// Choosers wait for the first measurements: they come early.
+TEST(GradientStatistics, TheFirstMeasurementsComeSoon) {
+    const SyncPlan plan;
+    GradientStatistics desk(128);
+    std::int64_t version = 0;
+    while (desk.step_curvature() == 0 || desk.noise_scale() == 0) {
+        ASSERT_LT(version, 30);
+        ++version;
+        const FiredPush push = push_of(64, version - 1);
+        if (desk.ask(fire_of(version, {push, push}), plan, kChooser).any()) {
+            desk.answered(version, {.squares = 0.9, .product = 0.5});
+        }
+    }
+}
+
 /// Every push is of another version: leases are halved, every kEvery-th of them.
 TEST(GradientStatistics, HalvesLeasesWhereNoTwoPushesShareAVersion) {
     const SyncPlan plan;

@@ -54,11 +54,12 @@ StalenessFeatures usual(double lag, double scale = 1) {
             .noise_ratio = 0.4};
 }
 
-/// What local steps cost needs no measurement.
-TEST(EfficiencyModel, LocalStepsCostByMomentumAlone) {
+TEST(EfficiencyModel, LocalStepsCostNothingWithoutMomentum) {
     StalenessFeatures features = usual(0);
     features.local_steps = 8;
-    EXPECT_NEAR(full_model().efficiency(features), std::exp(-0.007 * 3 * std::log(10)), 1e-12);
+    const double cost = 0.007 * 7 * std::log(10) * 0.8 / 0.5;
+    const double error = EfficiencyModel::kDriftError * cost;
+    EXPECT_NEAR(full_model().efficiency(features), std::exp(-cost - error * error / 2), 1e-12);
     const double prior = std::exp(-EfficiencyModel::kDriftCost * 3 * std::log(10));
     EXPECT_NEAR(EfficiencyModel().efficiency(features), prior, 1e-12);
     features.noise_ratio = 0;

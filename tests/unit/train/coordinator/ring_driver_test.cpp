@@ -311,7 +311,9 @@ TEST(RingUpdateDriver, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
         const auto asked =
             std::count_if(job.messenger.rounds.begin(), job.messenger.rounds.end(),
                           [](const auto& round) { return round.second.question.norm; });
-        EXPECT_EQ(asked, wants ? 120 / GradientStatistics::kEvery : 0);
+        constexpr int kOften = GradientStatistics::kFew * GradientStatistics::kOften;
+        constexpr int kThen = (120 - kOften) / GradientStatistics::kEvery;
+        EXPECT_EQ(asked, wants ? GradientStatistics::kFew + kThen : 0);
         if (wants) {
             EXPECT_GT(job.books.gradients.back().noise_scale, 0);
             EXPECT_GT(job.books.gradients.back().curvature, 0);
