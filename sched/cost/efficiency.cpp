@@ -19,9 +19,6 @@ struct Term {
     double (*value)(const StalenessFeatures& f);
 };
 
-/// Of local steps beyond the first: with momentum workers drift apart.
-constexpr const char* kDrift = "drift*inertia*bounce";
-
 /// Movement of the parameters during the lag, in reference batches at --lr.
 double lag(const StalenessFeatures& f) {
     return f.mean_lag * f.lr_scale;
@@ -53,7 +50,7 @@ constexpr auto kCostTerms = std::to_array<Term>({
     {"lag*bounce", [](F f) { return lag(f) * bounce(f); }},
     {"lag^2*inertia*bounce", [](F f) { return lag(f) * lag(f) * inertia(f) * bounce(f); }},
     {"lag*memory*bounce", [](F f) { return lag(f) * memory(f) * bounce(f); }},
-    {kDrift, [](F f) { return (f.local_steps - 1) * inertia(f) * bounce(f); }},
+    {"drift*inertia*bounce", [](F f) { return (f.local_steps - 1) * inertia(f) * bounce(f); }},
 });
 
 [[noreturn]] void fail_weights(std::string_view what, std::string_view expected,
@@ -106,19 +103,13 @@ EfficiencyModel::EfficiencyModel(const EfficiencyCoefficients& coefficients)
 double EfficiencyModel::efficiency(const StalenessFeatures& features) const {
     if (weights_.empty() || !features.measured()) {
         const double moved = lag(features);
-        return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * moved * moved);
+        return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * moved * moved) *
+               std::exp(-kDriftCost * std::log2(features.local_steps) * inertia(features));
     }
     const std::vector<double> terms = terms_of(features);
     const double cost = std::inner_product(terms.begin(), terms.end(), weights_.begin(), 0.0);
-    return std::max(std::exp(-cost), kLeast);
-}
-
-std::optional<double> EfficiencyModel::drift_cost(const StalenessFeatures& features) const {
-    const auto drift =
-        static_cast<std::size_t>(std::ranges::find(term_names(), kDrift) - term_names().begin());
-    return weights_.empty() || weights_[drift] == 0 || !features.measured()
-               ? std::nullopt
-               : std::optional(weights_[drift] * terms_of(features)[drift]);
+    const double error = kDriftError * weights_.back() * terms.back();
+    return std::max(std::exp(-cost - error * error / 2), kLeast);
 }
 
 const std::vector<std::string>& EfficiencyModel::term_names() {

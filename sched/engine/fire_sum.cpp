@@ -49,7 +49,8 @@ std::vector<GradientNorm> norms_of(const Fire& fire, const SyncPlan& plan) {
         return push.weight == 1 && push.ticket.version == fire.pushes.front().ticket.version;
     });
     std::vector<GradientNorm> norms;
-    if (fire.pushes.size() < 2 || !alike || plan.group > 1 || plan.delay_compensation > 0) {
+    if (fire.work != Work::kGradient || fire.pushes.size() < 2 || !alike ||
+        plan.delay_compensation > 0) {
         return norms;
     }
     for (const FiredPush& push : fire.pushes) {

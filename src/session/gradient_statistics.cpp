@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "sched/engine/fire_sum.hpp"
-#include "sched/plan/lease_work.hpp"
 #include "session/training_session.hpp"
 
 namespace cohort {
@@ -46,10 +44,8 @@ GradientQuestion GradientStatistics::ask(const Fire& fire, const SyncPlan& plan,
     }
     Asked asked{.norms = norms_of(fire, plan)};
     alike_ = asked.norms.empty() ? alike_ : updates_;
-    const int pause = fire.work == Work::kDelta           ? 1
-                      : noise_.gradients().count() < kFew ? kOften
-                                                          : kEvery;
-    const bool turn = wish.now_and_then && updates_ - measured_ >= pause;
+    const bool turn =
+        wish.now_and_then && updates_ - measured_ >= (noise_.count() < kFew ? kOften : kEvery);
     GradientQuestion question{.norm = !asked.norms.empty() && (turn || wish.every_update)};
     if (wish.now_and_then && plain(fire, plan)) {
         const double here = position(fire, before);
@@ -67,7 +63,6 @@ GradientQuestion GradientStatistics::ask(const Fire& fire, const SyncPlan& plan,
     }
     measured_ = turn ? updates_ : measured_;
     asked.keep = question.keep;
-    asked.steps = fire.work == Work::kDelta ? steps_per_push(plan) : 0;
     asked.norms.resize(question.norm ? asked.norms.size() : 0);
     if (question.any()) {
         asked_[fire.version] = std::move(asked);
@@ -85,20 +80,11 @@ void GradientStatistics::answered(std::int64_t version, const GradientAnswer& an
     for (std::size_t i = 0; norms && i < asked.size(); ++i) {
         asked[i].squares = (*norms)[i] * (*norms)[i];
     }
-    noise_.add(found->second.steps, asked, answer.squares);
+    noise_.add(asked, answer.squares);
     if (found->second.distance > 0 && gradient_squares() != 0) {
-        agreement_.add(answer.product, noise_.gradients().signal(), found->second.distance);
+        agreement_.add(answer.product, noise_.signal(), found->second.distance);
     }
     asked_.erase(found);
-}
-
-void NoiseByWork::add(int steps, std::span<const GradientNorm> norms, double mean_squares) {
-    if (steps > 0 && steps != std::exchange(steps_, steps)) {
-        deltas_ = NoiseScale(rate_);
-    }
-    NoiseScale& of = steps > 0 ? deltas_ : gradients_;
-    of.add(norms, mean_squares);
-    phi_ = of.samples() > 0 ? of.samples() : phi_;
 }
 
 void GradientStatistics::withdrawn(std::int64_t version, std::int64_t samples, double lr_scale) {
@@ -137,12 +123,11 @@ void GradientStatistics::halves(std::int64_t samples, const std::array<double, 2
     const std::array<GradientNorm, 2> norms{
         {{.squares = squares[0], .samples = static_cast<double>(first)},
          {.squares = squares[1], .samples = static_cast<double>(samples - first)}}};
-    noise_.add(0, norms, mean_squares);
+    noise_.add(norms, mean_squares);
 }
 
 double GradientStatistics::gradient_squares() const noexcept {
-    return noise_.gradients().count() >= kFirstProducts ? std::max(noise_.gradients().signal(), 0.0)
-                                                        : 0;
+    return noise_.count() >= kFirstProducts ? std::max(noise_.signal(), 0.0) : 0;
 }
 
 double GradientAgreement::mean() const noexcept {

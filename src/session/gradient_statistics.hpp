@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "cohort/sched/noise_scale.hpp"
@@ -46,35 +45,11 @@ private:
     double distance_ = 0;
 };
 
-/// The noise scale by what was measured last: gradients, or deltas of so many local steps, whose
-/// squares have another scale. Pure.
-class NoiseByWork {
-public:
-    /// @param rate  of the newest measurement, in means
-    explicit NoiseByWork(double rate) : rate_(rate), gradients_(rate), deltas_(rate) {}
-
-    /// See NoiseScale::add. @param steps  of each delta; 0: gradients
-    void add(int steps, std::span<const GradientNorm> norms, double mean_squares);
-    /// phi, samples; 0: not known yet. The last one that is known stays.
-    [[nodiscard]] double samples() const noexcept { return phi_; }
-    [[nodiscard]] int count() const noexcept { return gradients_.count() + deltas_.count(); }
-    [[nodiscard]] const NoiseScale& gradients() const noexcept { return gradients_; }
-
-private:
-    double rate_;
-    NoiseScale gradients_;
-    NoiseScale deltas_;
-    int steps_ = 0;  ///< of deltas_
-    double phi_ = 0;
-};
-
 /// Decides which updates and mini-batches tell about the gradient, and makes numbers of what they
 /// tell. The same in real and virtual runs. Pure.
 ///
 /// Noise scale: from updates whose pushes were computed on one version. Where there are none, every
-/// kEvery-th lease is computed as two halves, which are two mini-batches of one version. Deltas of
-/// local steps count as gradients of all their samples: noise adds up over the steps as the signal
-/// does, so the ratio holds to a fifth (momentum, and gradients that change on the way).
+/// kEvery-th lease is computed as two halves, which are two mini-batches of one version.
 /// Curvature: two mean gradients a reference batch apart (under a plan with a scale of the learning
 /// rate: 1 / scale of them). Their samples differ, so the product's mean is <G, G'> without a share
 /// of noise, and (1 - <G, G'> / |G|^2) per reference batch is --lr / (1 - momentum) times the
@@ -84,8 +59,8 @@ public:
     static constexpr int kEvery = 8;  ///< updates, and leases, between two measurements
     static constexpr int kOften = 2;  ///< updates between the first kFew: choosers wait for them
     static constexpr int kFew = 10;
-    static constexpr int kSeldom =
-        56;  ///< updates between two gradients kept, after the first kFew
+    /// Updates between two gradients kept, after the first kFew.
+    static constexpr int kSeldom = 56;
 
     /// @param reference_batch  B, samples
     explicit GradientStatistics(std::int64_t reference_batch)
@@ -129,14 +104,13 @@ private:
         std::vector<GradientNorm> norms;
         double distance = 0;  ///< reference batches from the gradient kept; 0: not compared
         bool keep = false;
-        int steps = 0;  ///< local steps of each delta; 0: gradients
     };
 
     static constexpr double kRate = 0.05;  ///< of the newest measurement, in means
 
     double reference_batch_;
     double travelled_ = 0;  ///< reference batches, times the plans' scales of the learning rate
-    NoiseByWork noise_{kRate};
+    NoiseScale noise_{kRate};
     std::map<std::int64_t, Asked> asked_;  ///< by version
     std::optional<double> kept_;           ///< where: reference batches
     std::int64_t kept_at_ = 0;             ///< update

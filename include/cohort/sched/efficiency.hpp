@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,16 +40,20 @@ using EfficiencyCoefficients = NamedWeights;
 ///
 /// -log e_s is a weighted sum of terms of the features, with weights that `cohort efficiency train`
 /// finds from sweeps. Terms and weights are not negative and no term falls with the lag. Without a
-/// lag, at scale 1 and with one step all terms are 0. Where there are no weights, and where
-/// curvature or noise have not been measured, a prior takes its place: scale^r / (1 + kappa (lag
-/// scale)^2), so that a small lag costs almost nothing (docs/efficiency.md).
+/// lag, at scale 1 and with one step all terms are 0. The cost of local steps is very uncertain, so
+/// its mean effect counts. Where there are no weights, and where curvature or noise have not been
+/// measured, a prior takes its place: scale^r / (1 + kappa (lag scale)^2), so that a small lag
+/// costs almost nothing, times exp(-d log2(H) ln 1 / (1 - momentum)) for H local steps
+/// (docs/efficiency.md).
 class EfficiencyModel {
 public:
     static constexpr double kLeast = 0.05;  ///< lower limit of the model's estimate
     static constexpr double kKappa = 0.1;
     static constexpr double kRateCost =
         0.3;  ///< half the rate: a fifth less, as ssgd in the sweeps
-    static constexpr double kBlindLag = 0.25;  ///< reference batches at --lr
+    static constexpr double kBlindLag = 0.25;     ///< reference batches at --lr
+    static constexpr double kDriftCost = 0.0268;  ///< the prior's, log2(H) inertia
+    static constexpr double kDriftError = 0.9;    ///< standard error of the model's, relative
 
     /// The prior alone.
     EfficiencyModel() = default;
@@ -63,9 +66,6 @@ public:
     /// measured, its learning rate may be close to divergence: scales with lag x scale above
     /// kBlindLag are then excluded, except the smallest scale.
     [[nodiscard]] ScaledEfficiency best_scale(StalenessFeatures features) const;
-
-    /// The part of -log e_s that local steps cost; none: it cannot be known.
-    [[nodiscard]] std::optional<double> drift_cost(const StalenessFeatures& features) const;
 
     /// Names of all terms, and their values.
     [[nodiscard]] static const std::vector<std::string>& term_names();

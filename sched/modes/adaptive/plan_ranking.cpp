@@ -54,7 +54,7 @@ PlanRater::PlanRater(const ModeSetting& setting)
 RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const TimeDraws& draws,
                           const PlanOption& current, const GradientFacts& gradients, double pace,
                           bool in_force) const {
-    RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}, .drift_cost = 0};
+    RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}};
     SyncPlan& plan = rated.option.plan;
     rated.timing = timing_of(rated.option, load, draws, current);
     Candidate& candidate = rated.candidate;
@@ -78,7 +78,6 @@ RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const Tim
         }
         plan.name = candidate.plan;
     }
-    rated.drift_cost = staleness_.drift_cost(features).value_or(0);
     candidate.staleness_efficiency = worth.efficiency;
     candidate.rate =
         candidate.samples_s * candidate.batch_efficiency * candidate.staleness_efficiency;
@@ -100,11 +99,6 @@ PlanTiming PlanRater::timing_of(const PlanOption& option, const LoadEstimate& lo
         static_cast<std::int64_t>(reference_batch_),
         steps == 1 ? draws : draws.averaged(steps, workers),
         as_begun ? own_times_of(option.plan, current.batches, load) : std::vector<double>());
-}
-
-bool PlanRater::drift_known(const GradientFacts& gradients) const {
-    return job_.flops_per_sample > 0 &&
-           staleness_.drift_cost(features_of({}, {}, gradients)).has_value();
 }
 
 StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming& timing,
@@ -222,8 +216,7 @@ double PlanRanking::sure_gain(std::size_t index) const {
         squares += off * off;
     }
     const double error = std::sqrt(squares / (count * std::max(count - 1, 1.0)));
-    const double drift = std::max(0.0, other.drift_cost - kept_->drift_cost);
-    return gain - kConfidence * std::hypot(error, (1 + gain) * kDriftError * drift);
+    return gain - kConfidence * error;
 }
 
 std::string change_sentence(const OwnTimes& times, std::size_t workers, const RatedPlan& before,

@@ -22,7 +22,6 @@ struct RatedPlan {
     PlanOption option;
     PlanTiming timing;
     Candidate candidate;
-    double drift_cost = 0;  ///< EfficiencyModel::drift_cost
 };
 
 /// Rates plans: samples per second x value of a sample under the plan, by its batches and
@@ -41,8 +40,8 @@ public:
                                  const TimeDraws& draws, const PlanOption& current,
                                  const GradientFacts& gradients, double pace, bool in_force) const;
     [[nodiscard]] double reference_batch() const noexcept { return reference_batch_; }
-    /// What local steps cost a trained network can be estimated.
-    [[nodiscard]] bool drift_known(const GradientFacts& gradients) const;
+    /// A network is trained, so that samples may differ in value.
+    [[nodiscard]] bool learns() const noexcept { return job_.flops_per_sample > 0; }
 
 private:
     [[nodiscard]] PlanTiming timing_of(const PlanOption& option, const LoadEstimate& load,
@@ -96,8 +95,6 @@ public:
     using Rate = std::function<RatedPlan(PlanOption option, bool in_force)>;
 
     static constexpr double kConfidence = 1.64;  ///< one-sided, 95 %
-    /// Standard error of the estimated cost of local steps, relative (docs/efficiency.md).
-    static constexpr double kDriftError = 0.9;
 
     explicit PlanRanking(const ModeSetting& setting) : setting_(setting), rater_(setting) {}
 

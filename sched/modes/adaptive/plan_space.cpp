@@ -61,8 +61,7 @@ PaceKind PlanShape::kind() const {
                : PaceKind::kSome;
 }
 
-std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow,
-                                   bool drift_known) {
+std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow, bool learns) {
     const std::string all = default_mode(architecture);
     const bool ring = architecture == Architecture::kRing;
     std::vector<PlanShape> shapes{{.mode = all}};
@@ -85,7 +84,7 @@ std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow
     if (!ring) {
         shapes.push_back({.mode = "asgd"});
     }
-    for (const int steps : drift_known ? std::span(kStepCounts) : std::span<const int>()) {
+    for (const int steps : learns ? std::span(kStepCounts) : std::span<const int>()) {
         for (const bool balanced : {false, true}) {
             shapes.push_back({.mode = fmt::format("{}:{}", kLocal, steps), .balanced = balanced});
         }

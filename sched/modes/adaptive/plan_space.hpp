@@ -39,12 +39,12 @@ struct PlanOption {
 /// (quorum:X), with X on a geometric grid from N (ssgd) to 1 (asgd). Rings: all workers are
 /// members, or the slow workers are riders; the riders are fixed, so a smaller ring is useless for
 /// workers whose times merely vary. Both: all wait for all after 2, 4, 8 or 16 local steps
-/// (localsgd:H), where the cost of drifting apart can be known. Each shape comes with equal and
+/// (localsgd:H), where a network learns. Each shape comes with equal and
 /// with balanced batches, except asgd, in which no worker waits.
 /// @param slow  number of live workers whose level is high
-/// @param drift_known  curvature and noise of a trained network were measured
+/// @param learns  a network is trained, PlanRater::learns
 [[nodiscard]] std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow,
-                                                 bool drift_known);
+                                                 bool learns);
 
 /// @param setting  own_seconds is ignored
 [[nodiscard]] PlanOption make_option(const PlanShape& shape, const ModeSetting& setting,

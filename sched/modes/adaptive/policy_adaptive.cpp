@@ -150,8 +150,7 @@ void AdaptivePolicy::rate_again(const Telemetry& telemetry) {
     const TimeDraws draws = times_.draw(all / length, length, 1);
     ranking_.rank(current_,
                   plan_shapes(setting().architecture, static_cast<int>(workers),
-                              static_cast<int>(times_.slow().size()),
-                              ranking_.rater().drift_known(telemetry.load->gradients)),
+                              static_cast<int>(times_.slow().size()), ranking_.rater().learns()),
                   [&](PlanOption option, bool in_force) {
                       const double pace = paces_.of(option.shape.kind());
                       RatedPlan plan =

@@ -173,11 +173,8 @@ TEST(NormsOf, WantTwoPlainGradientsOfOneVersion) {
     EXPECT_THAT(norms_of(fire_of(3, {push_of(64, 2), push_of(64, 1)}), plan), testing::IsEmpty());
     EXPECT_THAT(norms_of(fire_of(1, {push_of(64, 0), push_of(64, 0, 1, 0, 0.5)}), plan),
                 testing::IsEmpty());
-    const Fire deltas = fire_of(1, {push_of(64, 0), push_of(64, 0)}, Work::kDelta);
-    EXPECT_EQ(norms_of(deltas, plan).size(), 2U);
-    SyncPlan groups;
-    groups.group = 2;
-    EXPECT_THAT(norms_of(deltas, groups), testing::IsEmpty()) << "both push the same delta";
+    EXPECT_THAT(norms_of(fire_of(1, {push_of(64, 0), push_of(64, 0)}, Work::kDelta), plan),
+                testing::IsEmpty());
 }
 
 constexpr GradientStatsPolicy kNobody;
@@ -223,35 +220,6 @@ TEST(GradientStatistics, TheFirstMeasurementsComeSoon) {
             desk.answered(version, {.squares = 0.9, .product = 0.5});
         }
     }
-}
-
-/// A delta of H steps is the sum of H gradients: H times the signal, H times the noise's square.
-TEST(GradientStatistics, DeltasTellTheNoiseScaleOfTheirSteps) {
-    GradientStatistics desk(128);
-    std::int64_t version = 0;
-    const auto measure = [&](int steps, double signal, double noise) {
-        SyncPlan plan;
-        plan.work = steps > 1 ? Work::kDelta : Work::kGradient;
-        plan.local_steps = steps;
-        for (int i = 0; i < 200; ++i) {
-            ++version;
-            const double squares = steps * (steps * signal + noise / 64);
-            const FiredPush push = push_of(64 * steps, version - 1, std::sqrt(squares));
-            if (desk.ask(fire_of(version, {push, push}, plan.work), plan, kChooser).any()) {
-                desk.answered(version, {.squares = steps * (steps * signal + noise / 128)});
-            }
-        }
-    };
-    measure(1, 1, 32);
-    EXPECT_NEAR(desk.noise_scale(), 32, 1e-6);
-    measure(8, 1e-4, 32e-4);
-    EXPECT_NEAR(desk.noise_scale(), 32, 1e-6) << "a delta has the scale of the learning rate";
-    measure(4, 1e-4, 128e-4);
-    EXPECT_NEAR(desk.noise_scale(), 128, 1e-6);
-    for (int i = 0; i < 4; ++i) {
-        measure(1, 1, 64);
-    }
-    EXPECT_NEAR(desk.noise_scale(), 64, 1) << "gradients are averaged by themselves";
 }
 
 /// Every push is of another version: leases are halved, every kEvery-th of them.

@@ -61,7 +61,8 @@ RoundOrder RoundOrders::order_of(const Round& round) {
 void RoundOrders::halt() {
     const HaltOrder order{.epoch = context_.epoch, .round = context_.ring.rounds.newest()};
     const bool said = halted_.epoch == order.epoch && halted_.round == order.round;
-    if (said || context_.ring.rounds.rounds().size() < 2 || !requests_.empty()) {
+    if (context_.parts.options.deterministic || said || context_.ring.rounds.rounds().size() < 2 ||
+        !requests_.empty()) {
         return;
     }
     halted_ = order;

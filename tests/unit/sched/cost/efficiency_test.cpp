@@ -58,13 +58,14 @@ TEST(EfficiencyModel, LocalStepsCostNothingWithoutMomentum) {
     StalenessFeatures features = usual(0);
     features.local_steps = 8;
     const double cost = 0.007 * 7 * std::log(10) * 0.8 / 0.5;
-    EXPECT_NEAR(full_model().drift_cost(features).value(), cost, 1e-12);
-    EXPECT_NEAR(full_model().efficiency(features), std::exp(-cost), 1e-12);
+    const double error = EfficiencyModel::kDriftError * cost;
+    EXPECT_NEAR(full_model().efficiency(features), std::exp(-cost - error * error / 2), 1e-12);
+    const double prior = std::exp(-EfficiencyModel::kDriftCost * 3 * std::log(10));
+    EXPECT_NEAR(EfficiencyModel().efficiency(features), prior, 1e-12);
+    features.noise_ratio = 0;
+    EXPECT_NEAR(full_model().efficiency(features), prior, 1e-12) << "not measured";
     features.momentum = 0;
     EXPECT_DOUBLE_EQ(full_model().efficiency(features), 1);
-    features.noise_ratio = 0;
-    EXPECT_FALSE(full_model().drift_cost(features).has_value()) << "not measured";
-    EXPECT_FALSE(EfficiencyModel().drift_cost(usual(0)).has_value()) << "the prior does not know";
 }
 
 TEST(EfficiencyModel, IsOneForSsgd) {

@@ -68,9 +68,9 @@ TEST(PlanShapes, AreFewForAnyCluster) {
     }
 }
 
-TEST(PlanShapes, LocalStepsAreConsideredOnceTheirCostIsKnown) {
-    const auto local = [](bool drift_known) {
-        return std::ranges::count(plan_shapes(Architecture::kServers, 8, 0, drift_known),
+TEST(PlanShapes, LocalStepsAreConsideredWhereANetworkLearns) {
+    const auto local = [](bool learns) {
+        return std::ranges::count(plan_shapes(Architecture::kServers, 8, 0, learns),
                                   PaceKind::kLocal, &PlanShape::kind);
     };
     EXPECT_EQ(local(false), 0);

@@ -133,6 +133,32 @@ TEST(RingUpdateDriver, OnlyTheNewestQueuedPlanCounts) {
     expect_accounts(job, 960);
 }
 
+/// The update after which a plan is in force that is installed after the third one.
+std::size_t deterministic_switch(bool told_in_time) {
+    RingJob job("smallcnn", 3, ring_plan({0, 1, 2}), 480);
+    job.job.options.deterministic = true;
+    job.job.options.inject = "rank=2,delay=50ms";  // orders overtake a round that is under way
+    if (!told_in_time) {
+        job.messenger.dropped.insert(static_cast<std::uint16_t>(RingMessageKind::kHalt));
+    }
+    job.begin();
+    job.until_updates(3);
+    const std::size_t installs = job.books.plans.size();
+    SyncPlan next = ring_plan({0, 1, 2});
+    next.name = "next";
+    job.flow->install({next, {}});
+    job.until([&] { return job.books.plans.size() > installs; });
+    const std::size_t updates = job.books.updates.size();
+    job.finish();
+    expect_accounts(job, 480);
+    return updates;
+}
+
+TEST(RingUpdateDriver, WhenADeterministicJobSwitchesIsNoMatterOfTime) {
+    EXPECT_EQ(deterministic_switch(false), 3 + kGrantedRounds);
+    EXPECT_EQ(deterministic_switch(true), 3 + kGrantedRounds);
+}
+
 /// A rider's gradient is on its way to the only member while another worker takes over; who was the
 /// member says that it has it just before the rider answers that it has a new parent.
 TEST(RingUpdateDriver, AGradientThatReachesAMemberThatHasLeftIsVoid) {
