@@ -32,11 +32,14 @@ settings() {  # the --set options of a row
     mode=$1
     for word in waits rebalance tree room all star; do mode=${mode%-"$word"}; done
     mode=${mode#ring-}
-    case $mode in
-        lgc) mode=lgc:1 ;;
-        sync-switch) mode=sync-switch:0.0625 ;;
-        localsgd) mode=localsgd:8 ;;
+    case $mode in  # the best rate of 0.01, 0.02, 0.04, ... with 24 jobs, 160 per hour, seed 77
+        asgd | star-ml) lr=0.04 ;;
+        sync-switch) mode=sync-switch:0.0625 lr=0.04 ;;
+        localsgd) mode=localsgd:8 lr=0.04 ;;
+        lgc) mode=lgc:1 lr=0.08 ;;
+        *) lr=0.08 ;;
     esac
+    echo "defaults.lr=$lr"
     echo "defaults.mode=$mode"
 }
 
