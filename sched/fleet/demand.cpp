@@ -36,18 +36,4 @@ JobDemand demand_of(const SyncPlan& plan, std::span<const double> own_s,
     return demand;
 }
 
-std::vector<double> slack_weights(std::span<const double> own_s,
-                                  std::span<const double> transfer_s) {
-    check_invariant(own_s.size() == transfer_s.size(), "a transfer for each worker");
-    double slowest = 0;
-    for (const double seconds : own_s) {
-        slowest = std::max(slowest, seconds);
-    }
-    std::vector<double> weights;
-    for (std::size_t i = 0; i < own_s.size(); ++i) {
-        weights.push_back(transfer_s[i] / (transfer_s[i] + slowest - own_s[i]));
-    }
-    return weights;
-}
-
 }  // namespace cohort

@@ -71,10 +71,4 @@ struct JobTraffic {
                                   std::span<const std::int64_t> batches,
                                   std::int64_t reference_batch, const JobTraffic& traffic);
 
-/// Weight of each worker's transfers in a synchronous plan such that workers with slack d = max tau
-/// - tau give way: a transfer of t seconds that may take t + d has the weight t / (t + d).
-/// @param own_s  tau by worker  @param transfer_s  t > 0 by worker
-[[nodiscard]] std::vector<double> slack_weights(std::span<const double> own_s,
-                                                std::span<const double> transfer_s);
-
 }  // namespace cohort

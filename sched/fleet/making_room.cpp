@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "cohort/core/error.hpp"
 #include "sched/fleet/contention.hpp"
 
 namespace cohort {
@@ -60,7 +59,8 @@ public:
           model_(nodes, placed_jobs(jobs)),
           weights_(jobs.size(), 1.0),
           fair_(model_.solve(weights_)),
-          now_(fair_) {
+          now_(fair_),
+          present_(present.begin(), present.end()) {
         const ContentionModel::Solution solution = model_.solve(present);
         for (std::size_t job = 0; job < jobs.size(); ++job) {
             const auto cap = caps.find(jobs[job].id);
@@ -90,6 +90,30 @@ public:
         }
     }
 
+    /// With the present weights, instead of run().
+    [[nodiscard]] PlanEffect effect_of(std::span<const NodeRoom> nodes, const PlanWish& wish) {
+        std::vector<PlacedJob> placed = placed_jobs(jobs_);
+        placed[wish.asker].demand = wish.demand;
+        const ContentionModel wanted(nodes, placed);
+        const ContentionModel::Solution then = wanted.solve(present_);
+        now_ = model_.solve(present_);
+        const auto worth = [this](std::size_t job, double pace) {
+            return pace / whole_of(rule_, jobs_[job]);
+        };
+        PlanEffect effect{.gain =
+                              wish.value * progress(then, wish.asker) - progress(now_, wish.asker)};
+        double loss = 0;
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            const double lost = progress(now_, job) - progress(then, job);
+            if (job != wish.asker && std::abs(lost) > kNoLoss) {
+                effect.losses.emplace(jobs_[job].id, lost);
+                loss += worth(job, lost);
+            }
+        }
+        effect.fits = fits(then, wish.asker, kNoLoss) && loss <= worth(wish.asker, effect.gain);
+        return effect;
+    }
+
     [[nodiscard]] int refused() const noexcept { return refused_; }
     /// The grant of a job; weight 1: it has none.
     [[nodiscard]] RoomGrant grant(std::size_t job) const {
@@ -110,6 +134,8 @@ public:
     }
 
 private:
+    static constexpr double kNoLoss = 1e-3;  ///< of a pace, between two solutions from scratch
+
     void raise(std::size_t job) {
         while (weights_[job] < most_[job]) {
             weights_[job] *= 2;
@@ -138,16 +164,17 @@ private:
     [[nodiscard]] double least_gain(std::size_t job) const {
         return limits_.least_gain * std::abs(worth_of(rule_, jobs_[job], 1));
     }
-    /// Nobody loses below the least pace who does not get it back.
-    [[nodiscard]] bool fits(const ContentionModel::Solution& next, std::size_t asker) const {
+    /// Nobody else loses below the least pace who does not get it back.
+    [[nodiscard]] bool fits(const ContentionModel::Solution& next, std::size_t asker,
+                            double error = 1e-6) const {
         for (std::size_t job = 0; job < jobs_.size(); ++job) {
-            if (gets_back(rule_, jobs_[job], jobs_[asker])) {
+            if (job == asker || gets_back(rule_, jobs_[job], jobs_[asker])) {
                 continue;
             }
             const double least =
                 least_pace_of(progress(fair_, job), limits_, ahead_of(rule_, jobs_[job]));
             const double keeps = std::min(least, progress(now_, job));
-            if (!jobs_[job].agrees && progress(next, job) < keeps * (1 - 1e-6)) {
+            if (!jobs_[job].agrees && progress(next, job) < keeps * (1 - error)) {
                 return false;
             }
         }
@@ -161,6 +188,7 @@ private:
     std::vector<double> weights_;
     ContentionModel::Solution fair_;  ///< all weights 1
     ContentionModel::Solution now_;
+    std::vector<double> present_;      ///< weights in force
     std::vector<double> most_;         ///< largest weight by job
     std::vector<double> corrections_;  ///< measured by predicted pace
     int refused_ = 0;
@@ -173,10 +201,7 @@ void RoomLedger::review(double now_s, std::span<const NodeRoom> nodes,
     if (rule_ == RoomRule::kOff) {
         return;
     }
-    std::vector<double> present;
-    for (const RoomJob& job : jobs) {
-        present.push_back(weight(job.id));
-    }
+    const std::vector<double> present = weights_of(jobs);
     protect_givers(jobs);
     if (slower_than_without(jobs)) {
         none_until_s_ = now_s + limits_.lasts_s;
@@ -195,6 +220,19 @@ void RoomLedger::review(double now_s, std::span<const NodeRoom> nodes,
         }
     }
     replace(std::move(grants));
+}
+
+PlanEffect RoomLedger::effect_of(std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs,
+                                 const PlanWish& wish) const {
+    return Review(rule_, limits_, nodes, jobs, weights_of(jobs), caps_).effect_of(nodes, wish);
+}
+
+std::vector<double> RoomLedger::weights_of(std::span<const RoomJob> jobs) const {
+    std::vector<double> weights;
+    for (const RoomJob& job : jobs) {
+        weights.push_back(weight(job.id));
+    }
+    return weights;
 }
 
 void RoomLedger::protect_givers(std::span<const RoomJob> jobs) {
@@ -267,39 +305,6 @@ void RoomLedger::expire(double now_s) {
 double RoomLedger::weight(int job) const {
     const auto found = grants_.find(job);
     return found == grants_.end() ? 1 : found->second.weight;
-}
-
-std::size_t best_plan_that_fits(std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs,
-                                std::size_t asker, std::span<const PlanWish> wishes,
-                                std::span<const double> weights, const RoomLimits& limits) {
-    check_invariant(!wishes.empty(), "the present plan is among the wishes");
-    std::vector<PlacedJob> placed = placed_jobs(jobs);
-    ContentionModel::Solution present;
-    std::size_t best = 0;
-    double most = 0;
-    for (std::size_t wish = 0; wish < wishes.size(); ++wish) {
-        placed[asker].demand = wishes[wish].demand;
-        const ContentionModel::Solution solution = ContentionModel(nodes, placed).solve(weights);
-        if (wish == 0) {
-            present = solution;
-        }
-        const double gain = wishes[wish].value * solution.progress(asker) -
-                            wishes.front().value * present.progress(asker);
-        double loss = 0;
-        bool fits = true;
-        for (std::size_t job = 0; job < jobs.size(); ++job) {
-            if (job != asker) {
-                const double least = least_pace_of(present.progress(job), limits);
-                loss += present.progress(job) - solution.progress(job);
-                fits = fits && (jobs[job].agrees || solution.progress(job) >= least * (1 - 1e-6));
-            }
-        }
-        if (fits && gain - loss > most) {
-            most = gain - loss;
-            best = wish;
-        }
-    }
-    return best;
 }
 
 }  // namespace cohort

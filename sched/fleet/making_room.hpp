@@ -60,6 +60,20 @@ struct RoomGrant {
     return std::min(limits.least_pace - ahead_s / limits.spends_s, fair * (1 - limits.most_loss));
 }
 
+/// Another plan that a job wants.
+struct PlanWish {
+    std::size_t asker = 0;  ///< index of the job
+    JobDemand demand;       ///< of the plan, at its pace alone
+    double value = 1;       ///< progress per second alone, relative to the present plan
+};
+
+/// What a plan that is wanted is predicted to do, in relative progress.
+struct PlanEffect {
+    bool fits = true;
+    double gain = 0;  ///< of the asker; 1: its progress alone under the present plan
+    std::map<int, double> losses = {};  ///< by job that shares a link with the asker
+};
+
 /// Grants in force, and how many there were. Pure: times are given.
 class RoomLedger {
 public:
@@ -87,12 +101,20 @@ public:
     /// Ends grants that have lasted too long.
     void expire(double now_s);
 
+    /// A plan fits when it pushes no other job below the least pace, as a grant must not, and the
+    /// others together lose no more progress (kShortest: as a share of what each has left) than the
+    /// asker gains, with the weights in force. So one that costs the asker itself more than it
+    /// brings does not fit, unless it brings the others as much.
+    [[nodiscard]] PlanEffect effect_of(std::span<const NodeRoom> nodes,
+                                       std::span<const RoomJob> jobs, const PlanWish& wish) const;
+
     /// Weight of the job's transfers and work of servers.
     [[nodiscard]] double weight(int job) const;
     [[nodiscard]] const std::map<int, RoomGrant>& grants() const noexcept { return grants_; }
     [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
 private:
+    [[nodiscard]] std::vector<double> weights_of(std::span<const RoomJob> jobs) const;
     void protect_givers(std::span<const RoomJob> jobs);
     [[nodiscard]] double least_pace(const RoomJob& job) const;
     [[nodiscard]] bool slower_than_without(std::span<const RoomJob> jobs);
@@ -106,23 +128,5 @@ private:
     double none_until_s_ = 0;
     Counts counts_;
 };
-
-/// A plan that a job could run.
-struct PlanWish {
-    JobDemand demand;  ///< at its pace alone
-    double value = 1;  ///< progress per second alone, relative to the present plan
-};
-
-/// The plan with the largest sum over jobs of relative progress, among those by which no other job
-/// that does not agree falls below the least pace or, if it is there already, loses anything, and
-/// the others together lose no more than the asker gains: so the present plan, `wishes` [0], is the
-/// answer when nothing else fits.
-/// @param asker  index in `jobs`  @param weights  by job, as granted
-/// @return index in `wishes`
-[[nodiscard]] std::size_t best_plan_that_fits(std::span<const NodeRoom> nodes,
-                                              std::span<const RoomJob> jobs, std::size_t asker,
-                                              std::span<const PlanWish> wishes,
-                                              std::span<const double> weights,
-                                              const RoomLimits& limits = {});
 
 }  // namespace cohort

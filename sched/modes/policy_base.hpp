@@ -45,6 +45,11 @@ protected:
     /// Makes the change.
     [[nodiscard]] virtual Decision change() { return {}; }
 
+    /// As ModeSetting::admits. A plan that is refused may be wanted again at once.
+    [[nodiscard]] bool admitted(const SyncPlan& wanted, double worth) const {
+        return !setting_.admits || setting_.admits(wanted, worth);
+    }
+
     [[nodiscard]] const Mode& mode() const noexcept { return mode_; }
     [[nodiscard]] const ModeSetting& setting() const noexcept { return setting_; }
     [[nodiscard]] const std::vector<int>& live() const noexcept { return live_; }

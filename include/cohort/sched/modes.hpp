@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,9 @@ struct ModeSetting {
     std::vector<double> own_seconds;
     JobFacts job = {};            ///< for choosers
     ChooserOptions chooser = {};  ///< for choosers
+    /// For choosers: whether a plan that they want may be had. Whoever shares nodes among jobs sets
+    /// it; empty: always. @param worth  progress per sample, relative to the plan in force
+    std::function<bool(const SyncPlan& wanted, double worth)> admits = {};
 };
 
 /// B: one push of each worker that the run started with.

@@ -156,6 +156,18 @@ struct FleetGrant {
     std::map<int, double> given_s;  ///< what it took, by job; below 0: that job gained as well
 };
 
+/// A plan that a job's chooser wanted and did not get, since it would have cost the others more
+/// than it would have brought.
+struct FleetRefusal {
+    int job = 0;      ///< index in FleetResult::jobs
+    double at_s = 0;  ///< of the virtual clock; the first time, as are gain and losses
+    std::string from;
+    std::string to;
+    double gain = 0;               ///< predicted, 1: its progress alone under the present plan
+    std::map<int, double> losses;  ///< predicted, of relative progress, by job
+    std::int64_t times = 1;        ///< that it was refused, once between two reviews at most
+};
+
 /// Grants over a whole run (RoomLedger::Counts).
 struct FleetGrants {
     std::int64_t granted = 0;
@@ -164,6 +176,7 @@ struct FleetGrants {
     std::int64_t expired = 0;           ///< ended by time
     std::int64_t returned = 0;          ///< ended with their job or its plan, or by a review
     std::vector<FleetGrant> list = {};  ///< in the order of their ends
+    std::vector<FleetRefusal> refused_plans = {};
 };
 
 /// How busy each node was between the point before and this one, as shares 0..1 of what it has.

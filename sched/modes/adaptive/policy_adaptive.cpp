@@ -15,6 +15,11 @@ constexpr int kLongest = 32;                 ///< iterations of a replicate
 constexpr int kAfter = 2;                    ///< iterations until the end of a state is answered
 constexpr std::int64_t kPushesTimed = 2048;  ///< of each plan, with few workers
 
+/// Of a sample.
+double sample_worth(const Candidate& plan) {
+    return plan.batch_efficiency * plan.staleness_efficiency;
+}
+
 }  // namespace
 
 AdaptivePolicy::AdaptivePolicy(Mode mode, const ModeSetting& setting)
@@ -178,18 +183,22 @@ Decision AdaptivePolicy::choose(const Telemetry& /*telemetry*/) {
     // m) steps less.
     const double momentum = setting().job.momentum;
     const bool local = current_.shape.kind() == PaceKind::kLocal;
-    std::size_t choice = 0;
-    double most = kLeastGain;
+    std::vector<std::pair<double, std::size_t>> gains;  // negative, and index
     for (std::size_t i = 0; i < others.size(); ++i) {
         const bool starts = !local && others[i].option.shape.kind() == PaceKind::kLocal;
         const double lost = cost + (starts ? momentum / (1 - momentum) : 0);
         const double gain = ranking_.sure_gain(i) - lost / (kLasts * times_.state_age());
-        if (gain > most) {
-            most = gain;
-            choice = i;
+        if (gain > kLeastGain) {
+            gains.emplace_back(-gain, i);
         }
     }
-    return most > kLeastGain ? take(choice) : Decision();
+    std::ranges::sort(gains);
+    const auto choice = std::ranges::find_if(gains, [&](const auto& each) {
+        const RatedPlan& wanted = others[each.second];
+        return admitted(wanted.option.plan,
+                        sample_worth(wanted.candidate) / sample_worth(ranking_.kept()->candidate));
+    });
+    return choice != gains.end() ? take(choice->second) : Decision();
 }
 
 /// One of the others is to be in force.

@@ -52,7 +52,7 @@ protected:
     /// Looks when it is time to, and rates all plans again when that shows something new.
     /// @return false: too little is known
     [[nodiscard]] bool observe(const Telemetry& telemetry);
-    /// Changes to the best plan if that pays.
+    /// Changes to the best plan that pays and is admitted.
     [[nodiscard]] Decision choose(const Telemetry& telemetry);
     /// Rates all plans again: value() has changed.
     void rate_again(const Telemetry& telemetry);

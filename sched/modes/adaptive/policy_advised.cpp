@@ -10,8 +10,10 @@ namespace {
 constexpr double kSameLoad =
     0.03;  ///< relative difference of a plan's timed throughput up to which the load is the same
 
+/// What an adviser advises is not yet what is wanted.
 ModeSetting unrecorded(ModeSetting setting) {
     setting.chooser.record_rates = false;
+    setting.admits = {};
     return setting;
 }
 

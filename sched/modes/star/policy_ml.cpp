@@ -124,7 +124,8 @@ Decision StarMlPolicy::heed(Decision advice, const Telemetry& telemetry) {
             .plan = advised().plan, .batches = {}, .reason = "as it has wanted since it decides"};
         advice.record = DecisionRecord{.chooser = mode().text, .reason = advice.reason};
     }
-    return advice.plan ? follow_heuristic(std::move(advice)) : Decision();
+    const bool may = advice.plan && admitted(*advice.plan, 1);
+    return may ? follow_heuristic(std::move(advice)) : Decision();
 }
 
 Decision StarMlPolicy::adapt(const Telemetry& telemetry) {

@@ -32,7 +32,8 @@ Decision StarPolicy::adapt(const Telemetry& telemetry) {
     }
     const StarLook look = look_at(predicted_times(telemetry, kAhead));
     StarPlan wanted = wanted_plan(look);
-    if (wanted == current_ || !pays(wanted, look)) {
+    if (wanted == current_ || !pays(wanted, look) ||
+        !admitted(plan_of(wanted, look), worth(wanted, look) / worth(current_, look))) {
         brake_.content();
         return {};
     }
@@ -119,6 +120,11 @@ double StarPolicy::samples_s(const StarPlan& plan, const StarLook& look) const {
         sum += static_cast<double>(group.size()) * look.batch / look.slowest_of(group);
     }
     return sum;
+}
+
+/// Progress per sample, up to a factor.
+double StarPolicy::worth(const StarPlan& plan, const StarLook& look) const {
+    return 1 / (cost(plan, look) * samples_s(plan, look));
 }
 
 /// Rates in samples of ssgd.

@@ -122,6 +122,7 @@ private:
     [[nodiscard]] std::string name_of(const StarPlan& plan) const;
     [[nodiscard]] SyncPlan plan_of(const StarPlan& wanted, const StarLook& look) const;
     [[nodiscard]] double samples_s(const StarPlan& plan, const StarLook& look) const;
+    [[nodiscard]] double worth(const StarPlan& plan, const StarLook& look) const;
     [[nodiscard]] DecisionRecord record(const StarLook& look, const std::string& reason) const;
     [[nodiscard]] Decision change_to(StarPlan wanted, const StarLook& look, std::string reason);
 

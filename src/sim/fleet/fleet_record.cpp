@@ -151,6 +151,17 @@ void grant_fields(FleetGrant& grant, const Visit& visit) {
     visit("given_s", grant.given_s);
 }
 
+template <class Visit>
+void refusal_fields(FleetRefusal& refusal, const Visit& visit) {
+    visit("job", refusal.job);
+    visit("at_s", refusal.at_s);
+    visit("from", refusal.from);
+    visit("to", refusal.to);
+    visit("gain", refusal.gain);
+    visit("losses", refusal.losses);
+    visit("times", refusal.times);
+}
+
 FleetJson distribution_json(const Distribution& values) {
     return {{"count", values.count},
             {"mean", values.mean},
@@ -196,6 +207,9 @@ FleetResult parse_fleet(const FleetJson& json) {
         grant_fields(result.grants.emplace(), JsonReader(grants));
         for (const FleetJson& from : grants.at("list")) {
             grant_fields(result.grants->list.emplace_back(), JsonReader(from));
+        }
+        for (const FleetJson& from : grants.value("refused_plans", FleetJson::array())) {
+            refusal_fields(result.grants->refused_plans.emplace_back(), JsonReader(from));
         }
     }
     for (const FleetJson& from : json.at("jobs")) {
@@ -246,6 +260,12 @@ void check_numbers(const std::string& file, const FleetResult& result) {
             check("grants, ", "given_s", giver, 0, jobs - 1);
         }
     }
+    for (const FleetRefusal& refusal : result.grants.value_or(FleetGrants()).refused_plans) {
+        check("refused_plans, ", "job", refusal.job, 0, jobs - 1);
+        for (const auto& [giver, loss] : refusal.losses) {
+            check("refused_plans, ", "losses", giver, 0, jobs - 1);
+        }
+    }
 }
 
 }  // namespace
@@ -272,6 +292,10 @@ void write_fleet(const std::string& folder, const FleetResult& result) {
         FleetJson& list = grants["list"] = FleetJson::array();
         for (FleetGrant& grant : all.grants->list) {
             grant_fields(grant, JsonWriter(list.emplace_back(FleetJson::object())));
+        }
+        FleetJson& refused = grants["refused_plans"] = FleetJson::array();
+        for (FleetRefusal& refusal : all.grants->refused_plans) {
+            refusal_fields(refusal, JsonWriter(refused.emplace_back(FleetJson::object())));
         }
     }
     json["summary"] = summary_json(summarise(result));

@@ -68,13 +68,56 @@ void FleetRoom::refresh(Running& one) {
     if (one.needs.samples_s > 0) {
         measure_anew(one);
     }
-    const JobSpec& spec = one.job->spec;
     one.plan = one.job->engine().plan().id;
     one.shares = one.job->shares;
+    one.needs = needs(one, one.job->engine().plan());
+}
+
+JobNeeds FleetRoom::needs(const Running& one, const SyncPlan& plan) const {
+    const JobSpec& spec = one.job->spec;
     const std::vector<double> shares =
         one.shares.empty() ? equal_shares(spec.server_nodes.size()) : one.shares;
-    one.needs = needs_of(spec, cluster_.profile(), cluster_.nodes(),
-                         {.nodes = spec.server_nodes, .shares = shares}, one.job->engine().plan());
+    return needs_of(spec, cluster_.profile(), cluster_.nodes(),
+                    {.nodes = spec.server_nodes, .shares = shares}, plan);
+}
+
+bool FleetRoom::admits(std::size_t job, const SyncPlan& wanted, double worth) {
+    const auto found = running_.find(job);
+    if (plan_.make_room == RoomRule::kOff || found == running_.end() ||
+        !found->second.needs.ring.empty()) {
+        return true;
+    }
+    Running& asker = found->second;
+    if (asker.refused.contains(wanted.name)) {
+        return false;
+    }
+    const std::vector<RoomJob> all = jobs();
+    const auto index = std::ranges::find(all, static_cast<int>(job), &RoomJob::id) - all.begin();
+    const JobNeeds then = needs(asker, wanted);
+    const PlanEffect effect =
+        ledger_.effect_of(nodes(), all,
+                          {.asker = static_cast<std::size_t>(index),
+                           .demand = then.placed.demand,
+                           .value = worth * then.samples_s / asker.needs.samples_s});
+    if (effect.fits) {
+        return true;
+    }
+    asker.refused.insert(wanted.name);
+    const std::string& from = asker.job->engine().plan().name;
+    const auto before = std::ranges::find_if(refusals_, [&](const FleetRefusal& one) {
+        return one.job == static_cast<int>(job) && one.from == from && one.to == wanted.name;
+    });
+    if (before != refusals_.end()) {
+        ++before->times;
+    } else {
+        refusals_.push_back({.job = static_cast<int>(job),
+                             .at_s = cluster_.queue().now(),
+                             .from = from,
+                             .to = wanted.name,
+                             .gain = effect.gain,
+                             .losses = effect.losses});
+    }
+    return false;
 }
 
 void FleetRoom::look(std::size_t job) {
@@ -148,6 +191,17 @@ void FleetRoom::measure_anew(Running& one) const {
     one.samples = one.job->session.counts().samples_applied;
 }
 
+/// Those with servers.
+std::vector<RoomJob> FleetRoom::jobs() const {
+    std::vector<RoomJob> found;
+    for (const auto& [job, one] : running_) {
+        if (one.needs.ring.empty()) {
+            found.push_back(look_at(job, one));
+        }
+    }
+    return found;
+}
+
 RoomJob FleetRoom::look_at(std::size_t job, const Running& one) const {
     const JobSpec& spec = one.job->spec;
     const std::int64_t left = spec.budget_samples - one.job->session.counts().samples_applied;
@@ -172,18 +226,15 @@ void FleetRoom::review() {
     book();
     ledger_.expire(now_s);
     book();
-    std::vector<RoomJob> jobs;
     for (auto& [job, one] : running_) {
         refresh(one);
-        if (one.needs.ring.empty()) {
-            jobs.push_back(look_at(job, one));
-        }
+        one.refused.clear();
     }
     std::map<int, double> before;
     for (const auto& [asker, grant] : ledger_.grants()) {
         before.emplace(asker, grant.weight);
     }
-    ledger_.review(now_s, nodes(), jobs);
+    ledger_.review(now_s, nodes(), jobs());
     for (const auto& [asker, grant] : ledger_.grants()) {
         const auto known = before.find(asker);
         fresh = fresh || known == before.end() || known->second != grant.weight;
@@ -210,7 +261,8 @@ void FleetRoom::report(FleetResult& result) {
                      .refused = counts.refused,
                      .expired = counts.expired,
                      .returned = counts.returned,
-                     .list = std::move(over_)};
+                     .list = std::move(over_),
+                     .refused_plans = std::move(refusals_)};
     for (FleetJobResult& job : result.jobs) {
         job.grants = 0;
         job.room_taken_s = job.room_given_s = 0;

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "cohort/sim/fleet.hpp"
@@ -30,6 +32,9 @@ public:
     [[nodiscard]] std::vector<int> place(const JobSpec& spec, int servers);
     /// A job has started. @param running  valid until end()  @param client  of the queue
     void start(std::size_t job, VirtualJob& running, int client);
+    /// Whether a job may have another plan (ModeSetting::admits): one that does not fit beside the
+    /// others is refused until the next review.
+    [[nodiscard]] bool admits(std::size_t job, const SyncPlan& wanted, double worth);
     /// A job may have changed its plan or shards, by what has just happened.
     void look(std::size_t job);
     /// A job is over, or has failed; nothing happens when it did not start.
@@ -51,7 +56,8 @@ private:
         // The pace is measured from here on: the same plan, neighbours and weights.
         double since_s = 0;
         std::int64_t samples = 0;
-        double ahead_s = 0;  ///< RoomJob::ahead_s, until then
+        double ahead_s = 0;             ///< RoomJob::ahead_s, until then
+        std::set<std::string> refused;  ///< plans, since the last review
     };
     /// Its plan or shards are others than those that `needs` are for.
     [[nodiscard]] static bool changed(const Running& one);
@@ -61,6 +67,8 @@ private:
     void book();
     void release(std::size_t job);
     [[nodiscard]] std::vector<NodeRoom> nodes() const;
+    [[nodiscard]] JobNeeds needs(const Running& one, const SyncPlan& plan) const;
+    [[nodiscard]] std::vector<RoomJob> jobs() const;
     [[nodiscard]] RoomJob look_at(std::size_t job, const Running& one) const;
     [[nodiscard]] double measured(const Running& one) const;
     [[nodiscard]] double ahead_s(const Running& one) const;
@@ -73,6 +81,7 @@ private:
     std::map<std::size_t, Running> running_;
     std::map<int, FleetGrant> open_;  ///< grants in force, by asker
     std::vector<FleetGrant> over_;
+    std::vector<FleetRefusal> refusals_;
     double booked_s_ = 0;
     double next_s_ = 0;
     bool changed_ = false;  ///< jobs or plans, since the last review

@@ -192,6 +192,9 @@ void FleetRun::start(std::size_t job, const std::vector<int>& worker_nodes) {
         Active& active = active_[job];
         JobSpec spec = parts_.spec(job, {.workers = worker_nodes, .servers = {}});
         kept.server_nodes = spec.server_nodes = room_.place(spec, plan_.jobs[job].options.servers);
+        spec.setting.admits = [this, job](const SyncPlan& wanted, double worth) {
+            return room_.admits(job, wanted, worth);
+        };
         active.learner = make_learner_(job);
         active.job = make_job(cluster_, *active.learner, std::move(spec));
         active.job->begin();

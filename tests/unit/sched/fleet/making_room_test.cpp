@@ -1,7 +1,6 @@
 // Grants: who gets them, how they end; which plan fits; the demand of plans.
 #include "sched/fleet/making_room.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cohort/sched/modes.hpp"
@@ -9,8 +8,6 @@
 
 namespace cohort {
 namespace {
-
-using ::testing::ElementsAre;
 
 constexpr double kCard = 1000;
 
@@ -186,18 +183,41 @@ TEST(MakingRoomTest, StarComparesSeconds) {
     EXPECT_GT(progress_of(jobs, ours), progress_of(jobs, star));
 }
 
-TEST(MakingRoomTest, TheBestPlanThatFits) {
-    const std::vector<RoomJob> jobs = {job_of(1, 0.1), job_of(2, 0.4)};
-    const std::vector<double> weights = {1, 1};
-    const auto wish = [](double share, double value) {
-        return PlanWish{job_of(1, share).placed.demand, value};
+/// What happens when the first job wants another share of the card, at a multiple of its progress.
+PlanEffect wish(const std::vector<RoomJob>& jobs, RoomRule rule, double share, double value) {
+    const JobDemand demand = job_of(1, share).placed.demand;
+    return RoomLedger(rule).effect_of(nodes_of(4), jobs, {.demand = demand, .value = value});
+}
+
+TEST(MakingRoomTest, APlanFitsThatGainsMoreThanItTakes) {
+    const std::vector<RoomJob> jobs = {job_of(1, 0.1), job_of(2, 0.3), job_of(3, 0.2)};
+    const auto fits = [&](double share, double value) {
+        return wish(jobs, RoomRule::kProgress, share, value).fits;
     };
-    // Twice as fast for three times the traffic; four times as fast would leave the other nothing.
-    const std::vector<PlanWish> wishes = {wish(0.1, 1), wish(0.3, 2), wish(3, 1.1)};
-    EXPECT_EQ(best_plan_that_fits(nodes_of(3), jobs, 0, wishes, weights), 1U);
-    const std::vector<PlanWish> none = {wish(0.1, 1), wish(0.3, 1.01)};
-    EXPECT_EQ(best_plan_that_fits(nodes_of(3), jobs, 0, none, weights), 0U);
-    EXPECT_EQ(best_plan_that_fits(nodes_of(3), jobs, 0, {wishes.data(), 1}, weights), 0U);
+    EXPECT_TRUE(fits(0.2, 1.5));
+    EXPECT_FALSE(fits(0.2, 1.01)) << "the others lose more";
+    EXPECT_FALSE(fits(3, 10)) << "the others lose too much";
+    EXPECT_TRUE(fits(0.1, 1));
+    EXPECT_FALSE(fits(0.1, 0.9)) << "nobody gains";
+    EXPECT_TRUE(fits(0.02, 0.95)) << "the others gain more than it loses";
+    const PlanEffect effect = wish(jobs, RoomRule::kProgress, 0.2, 1.5);
+    EXPECT_GT(effect.gain, 0.3);
+    EXPECT_LT(effect.gain, 0.5) << "more of its transfers meet others";
+    ASSERT_EQ(effect.losses.size(), 2U);
+    EXPECT_GT(effect.losses.at(2), 0);
+    EXPECT_GT(effect.losses.at(2), effect.losses.at(3));
+}
+
+// Progress is counted as a share of what is left, and what is given to a job that ends before comes
+// back.
+TEST(MakingRoomTest, AShortJobMayHaveAPlanThatALongOneMayNot) {
+    std::vector<RoomJob> jobs = {job_of(1, 0.3), job_of(2, 0.6)};
+    jobs[0].left_s = 10;
+    jobs[1].left_s = 1000;
+    EXPECT_TRUE(wish(jobs, RoomRule::kShortest, 0.6, 1.6).fits);
+    EXPECT_FALSE(wish(jobs, RoomRule::kProgress, 0.6, 1.6).fits);
+    std::swap(jobs[0].left_s, jobs[1].left_s);
+    EXPECT_FALSE(wish(jobs, RoomRule::kShortest, 0.6, 1.6).fits);
 }
 
 /// Demand of a mode at a server's node: workers elsewhere, the slowest `slow` times as slow.
@@ -270,11 +290,6 @@ TEST(DemandTest, StarsMeasurementsAtAServersHost) {
         EXPECT_NEAR((free.rx + free.tx - waits.rx - waits.tx) * 1e9 / kMib, fact.mib_s,
                     0.02 * fact.mib_s);
     }
-}
-
-TEST(DemandTest, SlackOfFastWorkersIsAWeight) {
-    EXPECT_THAT(slack_weights(std::vector<double>{1, 1.5, 2}, std::vector<double>{1, 0.5, 0.5}),
-                ElementsAre(0.5, 0.5, 1));
 }
 
 }  // namespace

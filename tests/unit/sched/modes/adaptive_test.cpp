@@ -306,5 +306,41 @@ TEST(StarMl, LeavesTheLeadToTheHeuristicUntilItKnowsBetter) {
               pace("ssgd", slow_third(2, slow, 0.05), 1000));
 }
 
+/// Whoever shares nodes among jobs has the last word.
+TEST(Choosers, KeepTheirPlanUntilAnotherIsAdmitted) {
+    for (const std::string mode : {"ssgd-or-asgd", "star-h", "star-ml", "adaptive"}) {
+        bool open = false;
+        int refused = 0;
+        ModeSetting setting;
+        setting.admits = [&](const SyncPlan& wanted, double worth) {
+            EXPECT_NE(wanted.name, "ssgd");
+            EXPECT_GT(worth, 0);
+            refused += open ? 0 : 1;
+            return open;
+        };
+        ChooserRun run(mode, 8, slow_third(5, [](double at_s) { return at_s >= 20; }), setting);
+        run.until(200);
+        EXPECT_GT(refused, 0) << mode;
+        EXPECT_EQ(run.plan, "ssgd") << mode;
+        EXPECT_THAT(run.changes, IsEmpty()) << mode;
+        open = true;
+        run.until(300);
+        EXPECT_NE(run.plan, "ssgd") << mode;
+    }
+}
+
+TEST(Adaptive, TakesTheBestPlanThatIsAdmitted) {
+    std::string first;
+    ModeSetting setting;
+    setting.admits = [&](const SyncPlan& wanted, double /*worth*/) {
+        first = first.empty() ? wanted.name : first;
+        return wanted.name != first;
+    };
+    ChooserRun run("adaptive", 8, slow_third(5, [](double at_s) { return at_s >= 20; }), setting);
+    run.until(200);
+    EXPECT_NE(run.plan, "ssgd");
+    EXPECT_NE(run.plan, first);
+}
+
 }  // namespace
 }  // namespace cohort::test

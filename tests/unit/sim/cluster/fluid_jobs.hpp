@@ -21,8 +21,6 @@ struct FluidJob {
     double server_core_s = 0;  ///< of all servers, in an iteration
     double server_threads = 1;
     double weight = 1;
-    std::vector<double> slowness = {};  ///< compute_s is multiplied by it, by worker; empty: 1
-    std::vector<double> worker_weights = {};  ///< `weight` is, for a worker's transfers; empty: 1
 };
 
 /// Runs jobs side by side on one network, without any approximation: every transfer is an activity.
@@ -75,9 +73,8 @@ private:
         for (std::size_t worker = 0; worker < job.workers.size(); ++worker) {
             if (phase == kCompute) {
                 ++state.running;
-                const double slowness = job.slowness.empty() ? 1 : job.slowness[worker];
                 const double jitter = 0.95 + 0.1 * uniform();
-                queue_.after(job.compute_s * slowness * jitter, [this, index, worker] {
+                queue_.after(job.compute_s * jitter, [this, index, worker] {
                     transfer(index, worker, true);
                     ended(index, kCompute);
                 });
@@ -105,8 +102,7 @@ private:
     void transfer(std::size_t index, std::size_t which, bool push) {
         const FluidJob& job = jobs_[index];
         const int worker = job.workers[which];
-        const double weight =
-            job.weight * (job.worker_weights.empty() ? 1 : job.worker_weights[which]);
+        const double weight = job.weight;
         const double part = 1.0 / static_cast<double>(job.servers.size());
         std::vector<double> far(rx_.size(), 0);
         double near = 0;

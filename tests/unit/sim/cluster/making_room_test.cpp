@@ -159,25 +159,6 @@ TEST(MakingRoomTest, ShortTransfersGainMoreThanLongOnesLose) {
     EXPECT_GT(sum(on), sum(off) + 0.02);
 }
 
-// d = max tau - tau is free for the fast workers of a synchronous job: the job loses next to
-// nothing.
-TEST(MakingRoomTest, SlackOfFastWorkers) {
-    FluidJob uneven{.workers = {1, 2, 3, 4},
-                    .servers = {0},
-                    .compute_s = 1,
-                    .bytes = 0.1,
-                    .slowness = {1, 1, 1, 2}};
-    const FluidJob other{.workers = {5, 6}, .servers = {0}, .compute_s = 0.5, .bytes = 0.1};
-    Bench bench(cards(7), {uneven, other});
-    const std::vector<double> off = bench.run({1, 1});
-    const std::vector<double> own_s = {1.4, 1.4, 1.4, 2.4};
-    bench.jobs[0].worker_weights = slack_weights(own_s, std::vector<double>(4, 0.4));
-    const std::vector<double> on = bench.run({1, 1});
-    fmt::print("slack: off {:.3f} {:.3f}, on {:.3f} {:.3f}\n", off[0], off[1], on[0], on[1]);
-    EXPECT_GT(on[1], off[1]);
-    EXPECT_GT(on[0], off[0] - 0.01);
-}
-
 /// A random fleet.
 Bench draw(std::uint64_t seed, double traffic) {
     std::mt19937_64 random(seed);

@@ -29,7 +29,13 @@ FleetResult sample() {
                                .to_s = 30,
                                .weight = 4,
                                .gained_s = 2.5,
-                               .given_s = {{0, 0.3}, {2, -0.1}}}}};
+                               .given_s = {{0, 0.3}, {2, -0.1}}}},
+                     .refused_plans = {{.job = 2,
+                                        .at_s = 20,
+                                        .from = "ssgd",
+                                        .to = "asgd",
+                                        .gain = 0.1,
+                                        .losses = {{0, 0.2}}}}};
     result.makespan_s = 100;
     result.events = 12;
     result.digest = 0xfedcba9876543210U;
@@ -98,6 +104,9 @@ TEST(FleetRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(read.grants->refused, 5);
     ASSERT_EQ(read.grants->list.size(), 1U);
     EXPECT_EQ(read.grants->list[0].given_s, written.grants->list[0].given_s);
+    ASSERT_EQ(read.grants->refused_plans.size(), 1U);
+    EXPECT_EQ(read.grants->refused_plans[0].to, "asgd");
+    EXPECT_EQ(read.grants->refused_plans[0].losses, written.grants->refused_plans[0].losses);
     EXPECT_EQ(read.jobs[0].accuracy, written.jobs[0].accuracy);
     EXPECT_EQ(read.jobs[0].worker_nodes, written.jobs[0].worker_nodes);
     EXPECT_EQ(read.jobs[1].target_s, std::nullopt);

@@ -55,11 +55,11 @@ TEST(FleetRoom, NeedsAreThoseOfTheJobAlone) {
 }
 
 /// Jobs that transfer much and little, with all servers on node 0.
-std::string crowd(const std::string& rule) {
+std::string crowd(const std::string& rule, const std::string& mode = "ssgd") {
     std::string text = fmt::format(
         "[cluster]\nnodes = 5\n[fleet]\nserver-placement = \"star\"\nmake-room = \"{}\"\n"
-        "[defaults]\nno-train = true\nservers = 1\n",
-        rule);
+        "[defaults]\nno-train = true\nservers = 1\nmode = \"{}\"\n",
+        rule, mode);
     for (const auto& [name, workload, workers, samples] :
          {std::tuple("a", "vgg16", 8, 4000), std::tuple("b", "resnet56", 8, 600000),
           std::tuple("c", "alexnet", 2, 10000), std::tuple("d", "resnet152", 2, 20000)}) {
@@ -106,6 +106,26 @@ TEST(FleetRoom, GrantsAreGivenAndAllOfThemReturned) {
         }
         EXPECT_DOUBLE_EQ(taken_s, gained_s);
         EXPECT_EQ(run_fleet(plan_of(crowd(rule)), {}).digest, result.digest);
+    }
+}
+
+TEST(FleetRoom, AChooserDoesNotGetAPlanThatDoesNotFit) {
+    for (const std::string rule : {"progress", "shortest"}) {
+        const FleetResult result = run_fleet(plan_of(crowd(rule, "adaptive")), {});
+        int freer = 0;
+        for (const FleetRefusal& refusal : result.grants->refused_plans) {
+            const FleetJobResult& asker = result.jobs[static_cast<std::size_t>(refusal.job)];
+            EXPECT_LE(refusal.at_s, *asker.end_s);
+            EXPECT_NE(refusal.from, refusal.to);
+            EXPECT_FALSE(refusal.losses.contains(refusal.job));
+            EXPECT_TRUE(refusal.gain < 0 || !refusal.losses.empty())
+                << refusal.to << " costs nobody anything";
+            freer += refusal.from == "ssgd" && refusal.to == "asgd" ? 1 : 0;
+        }
+        EXPECT_GT(freer, 0) << rule << ": who waits for nobody takes more of the card";
+        FleetPlan again = plan_of(crowd(rule, "adaptive"));
+        again.alone = false;
+        EXPECT_EQ(run_fleet(again, {}).digest, result.digest) << rule;
     }
 }
 
