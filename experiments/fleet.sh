@@ -1,7 +1,7 @@
 #!/bin/sh
-# The fleets behind the tables of docs/results.md: fleet-350.toml under each mode and chooser as published (servers spread
+# The fleets behind the tables of docs/fleet.md: fleet-350.toml under each mode and chooser as published (servers spread
 # evenly, shards that stay), and with what the fleet can do for them. A fleet of 350 jobs takes 3 to 15 minutes of one
-# core; one that is there already is left alone, so the script can be stopped and started again.
+# core; one that is whole is left alone, so the script can be stopped and started again.
 #
 #   experiments/fleet.sh COHORT DATA FOLDER [LANES] [RATES] [SEEDS] [JOBS] [ROWS]
 #   experiments/fleet.sh build/release/jobs/cohort fashion-mnist.h5 fleets 2 "80 160 320" "1 2 3" 350 "ssgd adaptive-all"
@@ -47,8 +47,7 @@ for seed in $seeds; do
     for rate in $rates; do
         for row in $rows; do
             out=$folder/$row-$rate-$seed
-            [ -e "$out/fleet.json" ] && continue
-            printf '%s\0' "$cohort fleet '$here/fleet-350.toml' --out '$out' --overwrite --label '$row' --threads 1 --alone off \
+            printf '%s\0' "$cohort fleet '$here/fleet-350.toml' --out '$out' --resume --label '$row' --threads 1 --alone off \
                 $(settings "$row" | tr ' ' '\n' | sed 's/^/--set /' | tr '\n' ' ') --set 'defaults.data=$data' \
                 --set arrivals.rate=$rate --set arrivals.seed=$seed --set arrivals.jobs=$jobs > '$out.log' 2>&1"
         done

@@ -157,8 +157,10 @@ public:
             ->type_name("TABLE.KEY=VALUE");
         value(app, "--label", label_, "Name of this result in comparisons; empty: the file's")
             ->type_name("TEXT");
-        value(app, "--alone", alone_,
-              "Run each job alone, too, time only, to tell how much slower it is among the others")
+        value(
+            app, "--alone", alone_,
+            "Virtual jobs: run each one alone, too, time only, to tell how much slower it is among "
+            "the others")
             ->check(CLI::IsMember({"on", "off"}));
         value(app, "--threads", threads_,
               "Threads that compute the gradients of all jobs; 0: all cores; changes no result",
@@ -193,11 +195,11 @@ private:
         const StopSignal stop("ending all jobs; what is known of them is written");
         log_header(context, header(plan));
         const FleetResult result = run_timed(plan, stop, context.env.stderr_is_terminal);
+        print_jobs(result.jobs);
+        print_summary(result);
         if (!out_.empty()) {
             write_fleet(out_, result);
         }
-        print_jobs(result.jobs);
-        print_summary(result);
         return finish(result);
     }
 
@@ -210,14 +212,7 @@ private:
             return std::nullopt;
         }
         FleetResult found = read_fleet_result(file.string());
-        if (found.real || found.settings != plan.settings ||
-            !std::ranges::equal(found.jobs, plan.jobs, {}, &FleetJobResult::name,
-                                &FleetJob::name)) {
-            fail<UsageError>({.where = file.string(),
-                              .what = "the result of another fleet",
-                              .expected = "a virtual fleet with the same file and settings",
-                              .hint = "another --out, or --overwrite in place of --resume"});
-        }
+        check_same_fleet(found, plan, false, file.string());
         if (found.stopped) {
             log_info("{} was stopped: starting at the beginning, to the same result",
                      file.string());

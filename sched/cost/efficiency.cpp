@@ -108,6 +108,7 @@ double EfficiencyModel::efficiency(const StalenessFeatures& features) const {
     }
     const std::vector<double> terms = terms_of(features);
     const double cost = std::inner_product(terms.begin(), terms.end(), weights_.begin(), 0.0);
+    static_assert(kCostTerms.back().name == std::string_view("drift*inertia*bounce"));
     const double error = kDriftError * weights_.back() * terms.back();
     return std::max(std::exp(-cost - error * error / 2), kLeast);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -129,15 +130,7 @@ void FleetController::resume() {
         return;
     }
     const FleetResult found = read_fleet_result(file);
-    const bool same = found.real && found.settings == result_.settings &&
-                      std::ranges::equal(found.jobs, result_.jobs, {}, &FleetJobResult::name,
-                                         &FleetJobResult::name);
-    if (!same) {
-        fail<UsageError>({.where = file,
-                          .what = "the result of another fleet",
-                          .expected = "a fleet on real ranks with the same file and settings",
-                          .hint = "another --out, or --overwrite in place of --resume"});
-    }
+    check_same_fleet(found, fleet_.plan, true, file);
     for (std::size_t job = 0; job < result_.jobs.size(); ++job) {
         const FleetJobResult& kept = found.jobs[job];
         FleetJobResult& now = result_.jobs[job];
@@ -209,6 +202,7 @@ void FleetController::start(const FleetQueue::Start& order) {
     Running& running = running_[job];
     for (const int node : order.worker_nodes) {
         std::vector<int>& free = free_[static_cast<std::size_t>(node)];
+        check_invariant(!free.empty(), "the queue knows which ranks are free");
         running.ranks.push_back(free.front());
         free.erase(free.begin());
     }
@@ -261,6 +255,7 @@ void FleetController::find_dead() {
                 running.gone.insert(rank);
             }
         }
+        give_up_the_silent(job, running);
         jobs.push_back(job);
     }
     for (const std::size_t job : jobs) {
@@ -273,6 +268,22 @@ void FleetController::find_dead() {
                 lose(rank);
             }
         }
+    }
+}
+
+/// Processes on other hosts are not seen to end. Once a job has lost its rank 0, or is stopped, its
+/// ranks report or end within the job's own limits; those that do neither are dead.
+void FleetController::give_up_the_silent(std::size_t job, Running& running) {
+    if (!result_.stopped && !running.gone.contains(running.ranks.front())) {
+        return;
+    }
+    constexpr double kPatience = 60;  // a last checkpoint is written
+    const TrainOptions& options = fleet_.jobs[job];
+    const double limit_s = 2 * options.stall_limit_s + options.lost_after_s + kPatience;
+    running.ending_since_s = running.ending_since_s.value_or(now_s());
+    if (now_s() - *running.ending_since_s > limit_s) {
+        std::ranges::copy_if(running.ranks, std::inserter(running.gone, running.gone.end()),
+                             [&](int rank) { return !running.free.contains(rank); });
     }
 }
 
@@ -331,7 +342,6 @@ void FleetController::end(std::size_t job, const Running& running) {
     kept.accuracy = report.accuracy;
     kept.busy_s += report.busy_s;
     kept.wait_s += report.wait_s;
-    result_.stopped = result_.stopped || report.state == FleetJobState::kStopped;
     if (kept.state == FleetJobState::kFailed) {
         log_warn("job '{}' failed: {}", kept.name, kept.error);
     } else {

@@ -31,9 +31,10 @@ public:
 private:
     struct Running {
         std::vector<int> ranks;
-        std::set<int> free;  ///< of them: have reported
-        std::set<int> gone;  ///< their processes have ended or are about to
-        FleetReport report;  ///< of the job's rank 0, or why its processes end
+        std::set<int> free;                    ///< of them: have reported
+        std::set<int> gone;                    ///< their processes have ended or are about to
+        FleetReport report;                    ///< of the job's rank 0, or why its processes end
+        std::optional<double> ending_since_s;  ///< stopped, or its rank 0 is gone
     };
 
     void resume();
@@ -42,6 +43,7 @@ private:
     void start(const FleetQueue::Start& order);
     void handle(int from, const FleetReport& report);
     void find_dead();
+    void give_up_the_silent(std::size_t job, Running& running);
     void lose(int rank);
     void give_up(std::size_t job);
     void end_if_over(std::size_t job);

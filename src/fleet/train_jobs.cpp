@@ -127,7 +127,11 @@ std::vector<TrainOptions> train_jobs(const FleetPlan& plan, const std::string& o
 
 std::string without_effect(const FleetPlan& plan) {
     const SimulateOptions usual;
-    std::vector<std::string_view> found{"[cluster]", "server-placement"};
+    std::vector<std::string_view> found{"[cluster]"};
+    if (std::ranges::any_of(
+            plan.settings, [](const auto& one) { return one.first == "fleet.server-placement"; })) {
+        found.emplace_back("server-placement");
+    }
     if (plan.make_room != RoomRule::kOff) {
         found.emplace_back("make-room");
     }

@@ -287,5 +287,9 @@ void check_fleet_folder(const std::string& folder, bool overwrite);
 void write_fleet(const std::string& folder, const FleetResult& result);
 /// Errors: FileError naming the file and what is wrong with it.
 [[nodiscard]] FleetResult read_fleet_result(const std::string& file);
+/// The result in a file is one of this fleet. Errors: UsageError with the first setting that
+/// differs.
+void check_same_fleet(const FleetResult& found, const FleetPlan& plan, bool real,
+                      const std::string& file);
 
 }  // namespace cohort

@@ -171,7 +171,7 @@ std::string draw_fleet_times(const std::vector<FleetGroup>& groups) {
         picture.line(at, y.begin, at, y.end, "grid");
         picture.text(at, y.begin + 13, "middle", short_number(tick));
     }
-    picture.x_axis(x, y.begin, 0, {}, "time since arrival, virtual s (logarithmic)");
+    picture.x_axis(x, y.begin, 0, {}, "time since arrival, s (logarithmic)");
     picture.y_axis(y, kTimesLeft, x.end - x.begin, round_ticks(0, 100, 5), what + ", %");
     for (std::size_t i = 0; i < groups.size(); ++i) {
         add_steps(picture, groups[i], times[i], i, x, y);

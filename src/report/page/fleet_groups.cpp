@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cohort/core/error.hpp"
 #include "report/page/cell_text.hpp"
 #include "report/page/fleet_page.hpp"
 
@@ -136,6 +137,12 @@ std::vector<CellText> fleet_cells(const FleetGroup& group, bool targets) {
 }  // namespace
 
 std::vector<FleetGroup> group_fleets(const std::vector<FleetResult>& results) {
+    const bool real = std::ranges::any_of(results, &FleetResult::real);
+    if (real && !std::ranges::all_of(results, &FleetResult::real)) {
+        fail<UsageError>({.where = "fleets",
+                          .what = "virtual and real ones on one page",
+                          .expected = "one kind"});
+    }
     std::vector<FleetGroup> groups;
     for (const FleetComparison& compared : compare_fleets(results)) {
         FleetGroup& group = groups.emplace_back();
@@ -147,6 +154,7 @@ std::vector<FleetGroup> group_fleets(const std::vector<FleetResult>& results) {
             }
             group.results.push_back(&result);
             FleetResult& all = group.all;
+            all.real = result.real;
             all.nodes = result.nodes;
             all.devices_per_node = result.devices_per_node;
             all.makespan_s += result.makespan_s;
@@ -187,7 +195,8 @@ ReportTable fleet_table(const std::vector<FleetGroup>& groups) {
     ReportTable table{
         .title = "Jobs and nodes",
         .caption =
-            "times of jobs since their arrival in virtual seconds, mean over the jobs that "
+            "times of jobs since their arrival in seconds (of virtual jobs: virtual ones), mean "
+            "over the jobs that "
             "ended (≥: a missed target counts with the completion time); shares of all "
             "nodes until the last job ends; waiting: share of the workers' time lost to "
             "others; cards: both directions; slowdown: time among the other jobs over time alone",

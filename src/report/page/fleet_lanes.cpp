@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "report/page/cell_text.hpp"
 #include "report/page/fleet_page.hpp"
@@ -183,11 +184,13 @@ std::string draw_fleet_lanes(const FleetResult& result, const std::string& id,
     if (!(frame.end_s > 0) || result.devices_per_node < 1) {
         return "";
     }
-    const double bottom = frame.bottom + kUseRow * kNodeShares.size();
+    // On real ranks what others use of a host is not known.
+    const auto shares = std::span(kNodeShares).first(result.real ? 1 : kNodeShares.size());
+    const double bottom = frame.bottom + kUseRow * static_cast<double>(shares.size());
     Picture picture(id, kLanesWidth, bottom + kLanesBottom,
                     fmt::format("Jobs on the nodes, {}, seed {}", result.label, result.seed),
                     "A box per node with a row per device, coloured by the workload of the job "
-                    "that holds it; below them the use of devices, processors and network cards: "
+                    "that holds it; below them what is in use of the nodes: "
                     "mean over the nodes, and a band from the least to the most.");
     for (int node = 0; node < result.nodes; ++node) {
         const double top = kLanesTop + node * frame.node;
@@ -201,12 +204,13 @@ std::string draw_fleet_lanes(const FleetResult& result, const std::string& id,
     }
     add_jobs(picture, result, frame, workloads);
     double top = frame.bottom;
-    for (const NodeShare& share : kNodeShares) {
+    for (const NodeShare& share : shares) {
         add_share(picture, result, share, frame.x, top);
         top += kUseRow;
     }
     constexpr int kTicks = 10;
-    picture.x_axis(frame.x, bottom, 0, round_ticks(0, frame.end_s, kTicks), "virtual time, s");
+    picture.x_axis(frame.x, bottom, 0, round_ticks(0, frame.end_s, kTicks),
+                   result.real ? "time, s" : "virtual time, s");
     return picture.done();
 }
 

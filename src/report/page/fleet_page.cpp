@@ -78,7 +78,7 @@ std::string jobs_and_nodes(const std::vector<FleetGroup>& groups) {
     const std::vector<std::string> workloads(names.begin(), names.end());
     std::string text =
         "<section><h2>Jobs on the nodes</h2>\n<p>A row per device, coloured by the workload of the "
-        "job that holds it; the pointer on a job tells its name. Below: what of the nodes is in "
+        "job that holds it; hover over a job for its name. Below: what of the nodes is in "
         "use, mean over the nodes as a line, least to most as a band.</p>\n" +
         workload_legend(workloads);
     for (std::size_t i = 0; i < groups.size(); ++i) {

@@ -408,6 +408,15 @@ private:
                 }
             }
         }
+        for (const toml::table* job : tables(file, "job")) {
+            const auto name = (*job)["name"].value_or(std::string());
+            for (const auto& [key, node] : *job) {
+                if (key.str() != "name") {
+                    plan_.settings.emplace_back(fmt::format("job {}.{}", name, key.str()),
+                                                list_text(node));
+                }
+            }
+        }
     }
 
     FleetPlan plan_;

@@ -314,6 +314,28 @@ void write_fleet(const std::string& folder, const FleetResult& result) {
                       json.dump(1, ' ', false, FleetJson::error_handler_t::replace) + "\n");
 }
 
+void check_same_fleet(const FleetResult& found, const FleetPlan& plan, bool real,
+                      const std::string& file) {
+    const auto [was, is] = std::ranges::mismatch(found.settings, plan.settings);
+    const auto text = [](const auto& at, const auto& settings) {
+        return at == settings.end() ? "nothing more"
+                                    : fmt::format("{} = {}", at->first, at->second);
+    };
+    if (found.real != real) {
+        fail<UsageError>({.where = file,
+                          .what = "the result of another fleet",
+                          .expected = real ? "one on real ranks" : "a virtual one",
+                          .hint = "another --out, or --overwrite in place of --resume"});
+    }
+    if (was != found.settings.end() || is != plan.settings.end()) {
+        fail<UsageError>({.where = file,
+                          .what = "the result of another fleet",
+                          .expected = text(is, plan.settings),
+                          .got = text(was, found.settings),
+                          .hint = "another --out, or --overwrite in place of --resume"});
+    }
+}
+
 FleetResult read_fleet_result(const std::string& file) {
     const std::string text = read_text_file(file);
     try {

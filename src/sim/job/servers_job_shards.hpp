@@ -30,7 +30,7 @@ public:
         }
         const std::vector<double> shares = capacity_shares(speeds_now(), job_.spec.worker_nodes);
         job_.transfers_.resize(shares);
-        balancer_.moved({.shares = shares, .why = {}}, 0);
+        balancer_ = ShardBalancer(job_.spec.server_nodes, job_.spec.worker_nodes, shares);
     }
 
     /// An update was made. @return shards are to move

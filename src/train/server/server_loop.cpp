@@ -198,6 +198,9 @@ void ServerLoop::pushed(PushId push) {
     if (!shard_.staging().arrived(push)) {
         return;
     }
+    if (comm_.membership != nullptr) {
+        shard_.staging().busy().note_epoch(comm_.membership->epoch());
+    }
     if (!is_node_sum(push)) {
         PushReceived staged{
             .push = push, .server = server_, .busy_s = shard_.staging().busy().seconds()};

@@ -64,7 +64,7 @@ std::span<std::byte> PushStaging::accept(const Message& announcement, std::uint6
         return {};
     }
     entry.data = pool_->take();
-    busy_.begin();
+    entry.receiving = busy_.until_released(nullptr);
     return std::as_writable_bytes(
         std::span(entry.data.get(), static_cast<std::size_t>(pool_->floats())));
 }
@@ -74,8 +74,8 @@ bool PushStaging::arrived(PushId push) {
     const auto at = pushes_.find(push);
     check_invariant(at != pushes_.end(), "a push arrives after its announcement");
     Entry& entry = at->second;
-    if (entry.data != nullptr && !entry.here && !entry.repeated) {
-        busy_.end();
+    if (!entry.repeated) {
+        entry.receiving.reset();
     }
     if (entry.discarded && !entry.repeated) {
         pushes_.erase(at);

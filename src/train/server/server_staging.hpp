@@ -64,6 +64,7 @@ private:
         std::shared_ptr<float> data;  // null: discarded before it was announced, or refused
         std::uint64_t bytes = 0;      // as announced
         int from = -1;                // world rank that announced it
+        std::shared_ptr<const void> receiving;  // it counts as busy
         bool here = false;
         bool discarded = false;
         bool repeated = false;  // announced more than once

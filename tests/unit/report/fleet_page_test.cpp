@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/error.hpp"
 #include "report/page/fleet_page.hpp"
 #include "report/page/page.hpp"
 
@@ -233,6 +234,23 @@ TEST(FleetPage, TheTableOfJobsHasALineEach) {
                                 "55,55,50,50,0,"));
     EXPECT_THAT(text, HasSubstr(",2,1,failed,5,15,16,,,,0,"));
     EXPECT_THAT(text, EndsWith(",0 1,1,\"loss, \"\"not finite\"\"\"\n"));
+}
+
+/// Of the hosts of real ranks only what is lent to jobs is known.
+TEST(FleetPage, RealFleetsHaveNoUseOfProcessors) {
+    FleetResult real = fleet("ssgd", 1, {job("a", 40), job("b", 60)});
+    real.real = true;
+    for (FleetUsePoint& point : real.use) {
+        point.cores.clear();
+        point.rx.clear();
+        point.tx.clear();
+    }
+    const std::string lanes = draw_fleet_lanes(real, "lanes", {"vgg16"});
+    EXPECT_THAT(lanes, HasSubstr("devices held"));
+    EXPECT_THAT(lanes, Not(HasSubstr("processors")));
+    EXPECT_THAT(said({real}).front(), HasSubstr("60.0 s"));
+    EXPECT_THROW(static_cast<void>(said({real, fleet("asgd", 1, {job("a", 20), job("b", 50)})})),
+                 UsageError);
 }
 
 }  // namespace

@@ -109,6 +109,9 @@ bool ShardMoves::request(const std::string& words) {
                           .what = "shards do not move in a job with --push-tree",
                           .hint = "the job without --push-tree"});
     }
+    if (session_.stopping()) {
+        fail<UsageError>({.where = "request", .what = "training is over"});
+    }
     if (wanted_) {
         fail<UsageError>({.where = "request", .what = "shards are being moved", .hint = "later"});
     }

@@ -155,9 +155,6 @@ private:
     /// The next mini-batch, unless orders or parameters come first.
     void step() {
         times_.leased();
-        if (next_layout_) {  // its leases follow it
-            layout_.adopt(*std::exchange(next_layout_, std::nullopt));
-        }
         const bool has_batch = load();
         times_.loaded();
         if (!has_batch) {
@@ -176,6 +173,9 @@ private:
         const PushId id{.worker = context_.worker(),
                         .incarnation = context_.incarnation(),
                         .sequence = ++pushes_};
+        if (next_layout_) {  // its leases follow it
+            layout_.adopt(*std::exchange(next_layout_, std::nullopt));
+        }
         places_.use(*place, id);
         push_step_.run({loaded.batch, loaded.order, id, *place, permit_.version()});
     }

@@ -2,13 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <thread>
 
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
 #include "optim/vector_math.hpp"
 #include "support/train/server_pushes.hpp"
+#include "train/server/busy_time.hpp"
 
 namespace cohort {
 namespace {
@@ -353,6 +357,21 @@ TEST_F(Staging, WhatCannotBeIsSaid) {
     EXPECT_TRUE(announce({0, 0, 2}).empty());
     EXPECT_THROW((void)staging_.arrived({0, 0, 2}), PeerError);
     EXPECT_THROW((void)staging_.take({5, 0, 1}), PeerError);
+}
+
+/// Transfers of a lost rank never end: they do not count as work for ever.
+TEST(BusyTime, ForgetsWhatMayNeverEnd) {
+    BusyTime busy;
+    std::shared_ptr<const void> lost = busy.until_released(nullptr);
+    busy.note_epoch(1);
+    const double then = busy.seconds();
+    { const std::shared_ptr<const void> next = busy.until_released(nullptr); }
+    const double now = busy.seconds();
+    EXPECT_GE(now, then);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(busy.seconds(), now) << "nothing goes on";
+    lost.reset();
+    EXPECT_EQ(busy.seconds(), now);
 }
 
 }  // namespace
