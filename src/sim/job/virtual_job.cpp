@@ -10,6 +10,9 @@
 namespace cohort {
 
 void ConsultationAlarm::set(std::optional<double> at_s) {
+    if (at_s && *at_s <= rang_s_) {
+        at_s = std::nullopt;  // whoever was to be asked then has been asked
+    }
     if (at_s == at_s_) {
         return;
     }
@@ -17,6 +20,7 @@ void ConsultationAlarm::set(std::optional<double> at_s) {
     at_s_ = at_s;
     event_ = !at_s ? 0 : queue_.at(std::max(*at_s, queue_.now()), [this] {
         at_s_.reset();
+        rang_s_ = queue_.now();
         rung_ = true;
         rings_();
     });

@@ -22,7 +22,8 @@ public:
     ConsultationAlarm& operator=(const ConsultationAlarm&) = delete;
     ~ConsultationAlarm() { queue_.cancel(event_); }
 
-    /// For this time, instead of the one before; without a time it does not ring.
+    /// For this time, instead of the one before; without a time, or for one up to which it has rung
+    /// already, it does not ring.
     void set(std::optional<double> at_s);
     /// It has rung, and stop() was not called since.
     [[nodiscard]] bool rung() const noexcept { return rung_; }
@@ -34,6 +35,7 @@ private:
     EventQueue::Action rings_;
     EventQueue::Id event_ = 0;
     std::optional<double> at_s_;
+    double rang_s_ = -1;  ///< when it rang last
     bool rung_ = false;
 };
 

@@ -166,5 +166,26 @@ TEST(Colocated, JobsSlowARunDown) {
     EXPECT_EQ(crowded.digest, simulate(options, {}).digest);
 }
 
+/// A policy may ask for a time that has come again and again, when its question is not heard there.
+TEST(ConsultationAlarm, RingsOnceForATime) {
+    EventQueue queue;
+    int rung = 0;
+    std::unique_ptr<ConsultationAlarm> alarm;
+    alarm = std::make_unique<ConsultationAlarm>(queue, [&] {
+        ++rung;
+        EXPECT_TRUE(alarm->stop());
+        alarm->set(1.0);
+    });
+    alarm->set(1.0);
+    for (int i = 0; i < 10 && queue.step(); ++i) {
+    }
+    EXPECT_EQ(rung, 1);
+    alarm->set(2.0);
+    while (queue.step()) {
+    }
+    EXPECT_EQ(rung, 2);
+    EXPECT_EQ(queue.now(), 2);
+}
+
 }  // namespace
 }  // namespace cohort
