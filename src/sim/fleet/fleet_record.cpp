@@ -317,23 +317,22 @@ void write_fleet(const std::string& folder, const FleetResult& result) {
 void check_same_fleet(const FleetResult& found, const FleetPlan& plan, bool real,
                       const std::string& file) {
     const auto [was, is] = std::ranges::mismatch(found.settings, plan.settings);
-    const auto text = [](const auto& at, const auto& settings) {
-        return at == settings.end() ? "nothing more"
-                                    : fmt::format("{} = {}", at->first, at->second);
+    const bool same_jobs =
+        std::ranges::equal(found.jobs, plan.jobs, {}, &FleetJobResult::name, &FleetJob::name);
+    if (found.real == real && was == found.settings.end() && is == plan.settings.end() &&
+        same_jobs) {
+        return;
+    }
+    const auto text = [](bool on_ranks, const auto& at, const auto& settings) {
+        return fmt::format(
+            "a {} one, {}", on_ranks ? "real" : "virtual",
+            at == settings.end() ? "with its jobs" : fmt::format("{} = {}", at->first, at->second));
     };
-    if (found.real != real) {
-        fail<UsageError>({.where = file,
-                          .what = "the result of another fleet",
-                          .expected = real ? "one on real ranks" : "a virtual one",
-                          .hint = "another --out, or --overwrite in place of --resume"});
-    }
-    if (was != found.settings.end() || is != plan.settings.end()) {
-        fail<UsageError>({.where = file,
-                          .what = "the result of another fleet",
-                          .expected = text(is, plan.settings),
-                          .got = text(was, found.settings),
-                          .hint = "another --out, or --overwrite in place of --resume"});
-    }
+    fail<UsageError>({.where = file,
+                      .what = "the result of another fleet",
+                      .expected = text(real, is, plan.settings),
+                      .got = text(found.real, was, found.settings),
+                      .hint = "another --out, or --overwrite in place of --resume"});
 }
 
 FleetResult read_fleet_result(const std::string& file) {

@@ -11,7 +11,7 @@ namespace cohort {
 
 void ConsultationAlarm::set(std::optional<double> at_s) {
     if (at_s && *at_s <= rang_s_) {
-        at_s = std::nullopt;  // whoever was to be asked then has been asked
+        at_s = std::nullopt;  // the consultation for that time has taken place
     }
     if (at_s == at_s_) {
         return;

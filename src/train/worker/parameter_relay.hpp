@@ -28,7 +28,7 @@ public:
     std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
     /// All bytes of a piece have been received: they leave again.
     void arrived(const PassOnHeader& header);
-    /// The same for a piece that nobody needs.
+    /// All bytes of a piece have been received, and no worker needs the piece any more.
     void forget(const PassOnHeader& header) { (void)take(header); }
     /// World ranks that are sending.
     [[nodiscard]] std::vector<int> coming() const;

@@ -20,8 +20,8 @@ public:
     /// @param round  the newest one; what its update is worth is filled in
     void send(Round& round);
     /// Members need not begin rounds that are granted and have not begun, unless these leave
-    /// something behind, which is counted on. Which ones have begun when this is heard is a matter
-    /// of time: a deterministic job carries out all that are granted.
+    /// something behind, which is counted on. Which rounds have begun when the members receive the
+    /// order is a matter of time, so a deterministic job carries out all that are granted.
     void halt();
 
 private:

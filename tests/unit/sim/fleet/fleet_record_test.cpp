@@ -182,5 +182,22 @@ TEST(FleetSummary, IsWorkedOutFromJobsAndUse) {
     EXPECT_DOUBLE_EQ(all.waiting, 60.0 / (2 * (40 + 80 + 80)));
 }
 
+/// Settings alone do not tell jobs that have nothing but a name.
+TEST(FleetRecord, AnotherFleetIsRefused) {
+    FleetPlan plan;
+    plan.settings = {{"cluster.nodes", "2"}};
+    plan.jobs.emplace_back().name = "a";
+    FleetResult found;
+    found.settings = plan.settings;
+    found.jobs.emplace_back().name = "a";
+    EXPECT_NO_THROW(check_same_fleet(found, plan, false, "fleet.json"));
+    EXPECT_THROW(check_same_fleet(found, plan, true, "fleet.json"), UsageError);
+    plan.jobs.emplace_back().name = "b";
+    EXPECT_THROW(check_same_fleet(found, plan, false, "fleet.json"), UsageError);
+    plan.jobs.pop_back();
+    plan.settings.front().second = "3";
+    EXPECT_THROW(check_same_fleet(found, plan, false, "fleet.json"), UsageError);
+}
+
 }  // namespace
 }  // namespace cohort
