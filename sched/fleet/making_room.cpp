@@ -202,7 +202,16 @@ void RoomLedger::review(double now_s, std::span<const NodeRoom> nodes,
         return;
     }
     const std::vector<double> present = weights_of(jobs);
-    protect_givers(jobs);
+    std::set<int> ids;
+    for (const RoomJob& job : jobs) {
+        ids.insert(job.id);
+    }
+    if (ids == reviewed_) {
+        protect_givers(jobs);
+    } else {
+        caps_.clear();
+        reviewed_ = std::move(ids);
+    }
     if (slower_than_without(jobs)) {
         none_until_s_ = now_s + limits_.lasts_s;
     }
@@ -294,7 +303,7 @@ void RoomLedger::replace(std::map<int, RoomGrant> grants) {
 
 void RoomLedger::release(int job) {
     counts_.returned += static_cast<int>(grants_.erase(job));
-    caps_.erase(job);
+    reviewed_.erase(job);
 }
 
 void RoomLedger::expire(double now_s) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -93,7 +94,7 @@ public:
     /// the least pace by them. Predictions are multiplied by what was measured with the present
     /// weights, relative to what is predicted for them. What was measured has the last word: a job
     /// that is below the least pace and gives way to grants gets them back, three quarters at each
-    /// review; when the same jobs went faster without grants, there are none until these would have
+    /// review, until there are other jobs or plans; when the same jobs went faster without grants, there are none until these would have
     /// expired.
     void review(double now_s, std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs);
     /// The job has ended, died, or changed its plan: its grants are over.
@@ -123,7 +124,8 @@ private:
     RoomRule rule_;
     RoomLimits limits_;
     std::map<int, RoomGrant> grants_;  ///< by asker
-    std::map<int, double> caps_;       ///< largest weight, of askers that took too much
+    std::set<int> reviewed_;           ///< jobs of the last review that have kept their plans
+    std::map<int, double> caps_;       ///< largest weight, of askers that took too much of these
     std::map<int, double> baseline_;   ///< pace by job of the same jobs without grants, measured
     double none_until_s_ = 0;
     Counts counts_;

@@ -149,6 +149,20 @@ TEST(MakingRoomTest, MeasuredLossesEndGrants) {
         ledger.review(review, nodes_of(8), jobs);
     }
     EXPECT_EQ(ledger.weight(1), 1);
+    // What it lost among these jobs says nothing about others.
+    jobs[1].measured = 0;
+    jobs.push_back(job_of(5, 0.05));
+    ledger.review(5, nodes_of(8), jobs);
+    EXPECT_GT(ledger.weight(1), 1);
+    jobs[1].measured = 0.4;
+    for (int review = 6; review <= 10; ++review) {
+        ledger.review(review, nodes_of(8), jobs);
+    }
+    EXPECT_EQ(ledger.weight(1), 1);
+    jobs[1].measured = 0;
+    ledger.release(3);  // it has another plan
+    ledger.review(11, nodes_of(8), jobs);
+    EXPECT_GT(ledger.weight(1), 1);
 }
 
 TEST(MakingRoomTest, NoGrantsWhereJobsWereFasterWithoutThem) {
