@@ -127,9 +127,9 @@ void print_summary(const FleetResult& result) {
         "of the workers' time lost to waiting for others",
         100 * all.devices, 100 * all.cores, 100 * all.network, 100 * all.waiting);
     if (result.grants) {
-        print_line("grants: {} given, {} returned, {} expired; {} refused; {} plans refused",
-                   result.grants->granted, result.grants->returned, result.grants->expired,
-                   result.grants->refused, result.grants->refused_plans.size());
+        print_line("grants: {} given, {} returned; {} refused; {} plans refused",
+                   result.grants->granted, result.grants->returned, result.grants->refused,
+                   result.grants->refused_plans.size());
     }
 }
 

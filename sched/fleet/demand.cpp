@@ -26,12 +26,10 @@ JobDemand demand_of(const SyncPlan& plan, std::span<const double> own_s,
     for (std::size_t i = 0; i < own_s.size(); ++i) {
         const double pace =
             together ? 1 / timing.update_s : timing.samples_s / alone_samples_s / own_s[i];
-        demand.workers.push_back(
-            {.node = traffic.nodes[i], .iterations_s = pace * traffic.measured_per_predicted});
+        demand.workers.push_back({.node = traffic.nodes[i], .iterations_s = pace});
         pushes_s += demand.workers.back().iterations_s;
     }
-    const double updates_s = traffic.measured_per_predicted / timing.update_s;
-    demand.server_cores = pushes_s * traffic.push_core_s + updates_s * traffic.update_core_s;
+    demand.server_cores = pushes_s * traffic.push_core_s + traffic.update_core_s / timing.update_s;
     demand.worker_cores = pushes_s / static_cast<double>(own_s.size()) * traffic.input_core_s;
     return demand;
 }

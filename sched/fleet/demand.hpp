@@ -59,13 +59,11 @@ struct JobTraffic {
     double server_threads = 1;   ///< cores that a server can use at once
     double input_core_s = 0;     ///< core seconds of a worker's iteration
     double input_threads = 1;    ///< cores that it can use at once
-    double measured_per_predicted =
-        1;  ///< iterations per second so far, relative to the prediction
 };
 
-/// The demand of a plan at the rate that the timing model gives (time_plan), corrected by what was
-/// measured. Workers of a synchronous plan all go at its pace; those of other plans at their own,
-/// scaled so that the samples per second are those of the timing.
+/// The demand of a plan at the rate that the timing model gives (time_plan). Workers of a
+/// synchronous plan all go at its pace; those of other plans at their own, scaled so that the
+/// samples per second are those of the timing.
 /// @param own_s  seconds of each worker's iteration, as time_plan has them
 [[nodiscard]] JobDemand demand_of(const SyncPlan& plan, std::span<const double> own_s,
                                   std::span<const std::int64_t> batches,

@@ -50,11 +50,9 @@ bool gets_back(RoomRule rule, const RoomJob& giver, const RoomJob& asker) {
 /// One look at all jobs: doubles weights as long as it helps.
 class Review {
 public:
-    Review(RoomRule rule, const RoomLimits& limits, std::span<const NodeRoom> nodes,
-           std::span<const RoomJob> jobs, std::span<const double> present,
-           const std::map<int, double>& caps)
+    Review(RoomRule rule, std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs,
+           std::span<const double> present, const std::map<int, double>& caps)
         : rule_(rule),
-          limits_(limits),
           jobs_(jobs),
           model_(nodes, placed_jobs(jobs)),
           weights_(jobs.size(), 1.0),
@@ -64,7 +62,7 @@ public:
         const ContentionModel::Solution solution = model_.solve(present);
         for (std::size_t job = 0; job < jobs.size(); ++job) {
             const auto cap = caps.find(jobs[job].id);
-            most_.push_back(cap == caps.end() ? limits.most_weight : cap->second);
+            most_.push_back(cap == caps.end() ? RoomLimits::kMostWeight : cap->second);
             const double measured = jobs[job].measured;
             corrections_.push_back(measured > 0 ? measured / solution.progress(job) : 1);
         }
@@ -127,7 +125,6 @@ public:
         grant.gain = progress(now_, job) - progress(before, job);
         for (const std::size_t other : model_.neighbours(job)) {
             const double loss = progress(before, other) - progress(now_, other);
-            grant.loss += loss;
             grant.givers.emplace(jobs_[other].id, loss);
         }
         return grant;
@@ -162,7 +159,7 @@ private:
         return sum;
     }
     [[nodiscard]] double least_gain(std::size_t job) const {
-        return limits_.least_gain * std::abs(worth_of(rule_, jobs_[job], 1));
+        return RoomLimits::kLeastGain * std::abs(worth_of(rule_, jobs_[job], 1));
     }
     /// Nobody else loses below the least pace who does not get it back.
     [[nodiscard]] bool fits(const ContentionModel::Solution& next, std::size_t asker,
@@ -171,10 +168,9 @@ private:
             if (job == asker || gets_back(rule_, jobs_[job], jobs_[asker])) {
                 continue;
             }
-            const double least =
-                least_pace_of(progress(fair_, job), limits_, ahead_of(rule_, jobs_[job]));
+            const double least = least_pace_of(progress(fair_, job), ahead_of(rule_, jobs_[job]));
             const double keeps = std::min(least, progress(now_, job));
-            if (!jobs_[job].agrees && progress(next, job) < keeps * (1 - error)) {
+            if (progress(next, job) < keeps * (1 - error)) {
                 return false;
             }
         }
@@ -182,7 +178,6 @@ private:
     }
 
     RoomRule rule_;
-    const RoomLimits& limits_;
     std::span<const RoomJob> jobs_;
     ContentionModel model_;
     std::vector<double> weights_;
@@ -213,17 +208,16 @@ void RoomLedger::review(double now_s, std::span<const NodeRoom> nodes,
         reviewed_ = std::move(ids);
     }
     if (slower_than_without(jobs)) {
-        none_until_s_ = now_s + limits_.lasts_s;
+        none_until_s_ = now_s + RoomLimits::kPauseSeconds;
     }
     std::map<int, RoomGrant> grants;
     if (now_s >= none_until_s_) {
-        Review review(rule_, limits_, nodes, jobs, present, caps_);
+        Review review(rule_, nodes, jobs, present, caps_);
         review.run();
         counts_.refused += review.refused();
         for (std::size_t job = 0; job < jobs.size(); ++job) {
             RoomGrant grant = review.grant(job);
             if (grant.weight > 1) {
-                grant.until_s = now_s + limits_.lasts_s;
                 grants.emplace(grant.asker, std::move(grant));
             }
         }
@@ -233,7 +227,7 @@ void RoomLedger::review(double now_s, std::span<const NodeRoom> nodes,
 
 PlanEffect RoomLedger::effect_of(std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs,
                                  const PlanWish& wish) const {
-    return Review(rule_, limits_, nodes, jobs, weights_of(jobs), caps_).effect_of(nodes, wish);
+    return Review(rule_, nodes, jobs, weights_of(jobs), caps_).effect_of(nodes, wish);
 }
 
 std::vector<double> RoomLedger::weights_of(std::span<const RoomJob> jobs) const {
@@ -247,7 +241,7 @@ std::vector<double> RoomLedger::weights_of(std::span<const RoomJob> jobs) const 
 void RoomLedger::protect_givers(std::span<const RoomJob> jobs) {
     constexpr double kReturned = 0.25;
     for (const RoomJob& job : jobs) {
-        if (job.agrees || job.measured == 0 || job.measured >= least_pace(job)) {
+        if (job.measured == 0 || job.measured >= least_pace(job)) {
             continue;
         }
         for (const RoomJob& other : jobs) {
@@ -264,8 +258,8 @@ void RoomLedger::protect_givers(std::span<const RoomJob> jobs) {
 double RoomLedger::least_pace(const RoomJob& job) const {
     constexpr double kNoise = 0.02;
     const auto found = baseline_.find(job.id);
-    const double fair = found == baseline_.end() ? limits_.least_pace : found->second;
-    return least_pace_of(fair * (1 - kNoise), limits_, ahead_of(rule_, job));
+    const double fair = found == baseline_.end() ? RoomLimits::kLeastPace : found->second;
+    return least_pace_of(fair * (1 - kNoise), ahead_of(rule_, job));
 }
 
 bool RoomLedger::slower_than_without(std::span<const RoomJob> jobs) {
@@ -304,11 +298,6 @@ void RoomLedger::replace(std::map<int, RoomGrant> grants) {
 void RoomLedger::release(int job) {
     counts_.returned += static_cast<int>(grants_.erase(job));
     reviewed_.erase(job);
-}
-
-void RoomLedger::expire(double now_s) {
-    counts_.expired += static_cast<int>(
-        std::erase_if(grants_, [now_s](const auto& each) { return each.second.until_s <= now_s; }));
 }
 
 double RoomLedger::weight(int job) const {

@@ -15,12 +15,10 @@ namespace cohort {
 struct RoomJob {
     int id = 0;
     PlacedJob placed;  ///< at its pace alone
-    /// The job agrees to go below RoomLimits::least_pace.
-    bool agrees = false;
     /// Seconds that it needs alone until its end. kShortest: of two jobs, the gain of the one that
     /// has less left counts for more.
     double left_s = 1;
-    /// Seconds of its pace alone by which it is ahead of one that went at RoomLimits::least_pace
+    /// Seconds of its pace alone by which it is ahead of one that went at RoomLimits::kLeastPace
     /// from its start on; below 0: behind. Counts under kShortest.
     double ahead_s = 0;
     /// Pace with the weights in force, relative to its pace alone, as measured; 0: not known.
@@ -30,14 +28,11 @@ struct RoomJob {
 struct RoomLimits {
     /// Of its pace alone that a job keeps, if sharing leaves it as much; kShortest: on the average
     /// from its start on.
-    double least_pace = 0.7;
-    double spends_s = 60;  ///< kShortest: in which a job may lose what it is ahead
-    /// Share of its pace that a job gives at most which is below that already. Above 0 more can be
-    /// granted on crowded links, docs/making-room.md.
-    double most_loss = 0;
-    double most_weight = 64;    ///< of a grant, a power of 2
-    double least_gain = 0.002;  ///< of the asker's relative progress, for a doubling of a weight
-    double lasts_s = 300;       ///< a grant ends then, unless a review gives it again
+    static constexpr double kLeastPace = 0.7;
+    static constexpr double kSpendsSeconds = 60;  ///< kShortest: may lose what it is ahead in these
+    static constexpr double kMostWeight = 64;     ///< of a grant, a power of 2
+    static constexpr double kLeastGain = 0.002;   ///< of the asker's relative progress, by doubling
+    static constexpr double kPauseSeconds = 300;  ///< without grants where these did harm
 };
 
 /// A weight above 1 in weighted max-min sharing. What the asker gets beyond an equal share is taken
@@ -48,17 +43,14 @@ struct RoomGrant {
     int asker = 0;
     double weight = 1;
     double gain = 0;  ///< of the asker's relative progress, predicted
-    double loss = 0;  ///< of the givers' relative progress, sum; below 0: they gain as well
-    /// Loss of relative progress by job that shares a link with the asker.
+    /// Loss of relative progress by job that shares a link with the asker; below 0: it gains.
     std::map<int, double> givers;
-    double until_s = 0;
 };
 
 /// The pace below which a job must not be pushed. @param fair  its pace without grants
 /// @param ahead_s  RoomJob::ahead_s
-[[nodiscard]] inline double least_pace_of(double fair, const RoomLimits& limits,
-                                          double ahead_s = 0) {
-    return std::min(limits.least_pace - ahead_s / limits.spends_s, fair * (1 - limits.most_loss));
+[[nodiscard]] inline double least_pace_of(double fair, double ahead_s = 0) {
+    return std::min(RoomLimits::kLeastPace - ahead_s / RoomLimits::kSpendsSeconds, fair);
 }
 
 /// Another plan that a job wants.
@@ -81,26 +73,22 @@ public:
     struct Counts {
         int granted = 0;   ///< grants that a review made anew
         int refused = 0;   ///< doublings of a weight that would have cost more than they brought
-        int expired = 0;   ///< ended by time
         int returned = 0;  ///< ended with their asker, its plan, or by a review
     };
 
-    explicit RoomLedger(RoomRule rule, const RoomLimits& limits = {})
-        : rule_(rule), limits_(limits) {}
+    explicit RoomLedger(RoomRule rule) : rule_(rule) {}
 
     /// Looks at all jobs: after an arrival, an end, a change of a plan, or now and then. Replaces
     /// all grants. The sum of progress (kShortest: as a share of what each job has left) is
-    /// predicted never to be lower than without grants, and no job that does not agree falls below
-    /// the least pace by them. Predictions are multiplied by what was measured with the present
+    /// predicted never to be lower than without grants, and no job falls below the least pace by
+    /// them. Predictions are multiplied by what was measured with the present
     /// weights, relative to what is predicted for them. What was measured has the last word: a job
     /// that is below the least pace and gives way to grants gets them back, three quarters at each
-    /// review, until there are other jobs or plans; when the same jobs went faster without grants, there are none until these would have
-    /// expired.
+    /// review, until there are other jobs or plans; when the same jobs went faster without grants,
+    /// there are none for RoomLimits::kPauseSeconds.
     void review(double now_s, std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs);
     /// The job has ended, died, or changed its plan: its grants are over.
     void release(int job);
-    /// Ends grants that have lasted too long.
-    void expire(double now_s);
 
     /// A plan fits when it pushes no other job below the least pace, as a grant must not, and the
     /// others together lose no more progress (kShortest: as a share of what each has left) than the
@@ -122,7 +110,6 @@ private:
     void replace(std::map<int, RoomGrant> grants);
 
     RoomRule rule_;
-    RoomLimits limits_;
     std::map<int, RoomGrant> grants_;  ///< by asker
     std::set<int> reviewed_;           ///< jobs of the last review that have kept their plans
     std::map<int, double> caps_;       ///< largest weight, of askers that took too much of these

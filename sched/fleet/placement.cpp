@@ -323,13 +323,4 @@ void place_servers(std::span<const NodeRoom> nodes, std::span<PlacedJob> jobs, P
     }
 }
 
-PlacementScore score_placement(std::span<const NodeRoom> nodes, std::span<const PlacedJob> jobs) {
-    return PlacementLoad(nodes, jobs).score();
-}
-
-std::vector<NodeUse> use_of_nodes(std::span<const NodeRoom> nodes,
-                                  std::span<const PlacedJob> jobs) {
-    return PlacementLoad(nodes, jobs).nodes();
-}
-
 }  // namespace cohort

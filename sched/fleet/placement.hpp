@@ -42,13 +42,4 @@ struct PlacementScore {
 void place_servers(std::span<const NodeRoom> nodes, std::span<PlacedJob> jobs, PlacementRule rule,
                    std::uint64_t seed = 0);
 
-/// @param jobs  all with servers
-[[nodiscard]] PlacementScore score_placement(std::span<const NodeRoom> nodes,
-                                             std::span<const PlacedJob> jobs);
-
-/// What all jobs together take of each node, with what is used beside them. @param jobs  all with
-/// servers
-[[nodiscard]] std::vector<NodeUse> use_of_nodes(std::span<const NodeRoom> nodes,
-                                                std::span<const PlacedJob> jobs);
-
 }  // namespace cohort

@@ -173,7 +173,6 @@ struct FleetGrants {
     std::int64_t granted = 0;
     std::int64_t refused =
         0;  ///< doublings of a weight that would have cost more than they brought
-    std::int64_t expired = 0;           ///< ended by time
     std::int64_t returned = 0;          ///< ended with their job or its plan, or by a review
     std::vector<FleetGrant> list = {};  ///< in the order of their ends
     std::vector<FleetRefusal> refused_plans = {};

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -77,14 +76,6 @@ public:
         return true;
     }
 
-    /// Time of the next event, after the settling that is due before it; infinity: none.
-    [[nodiscard]] double next_time() {
-        settle();
-        return heap_.empty() ? std::numeric_limits<double>::infinity() : heap_.top_key().seconds;
-    }
-
-    /// Events that wait.
-    [[nodiscard]] std::size_t waiting() const noexcept { return heap_.size(); }
     /// Events that have happened.
     [[nodiscard]] std::uint64_t events() const noexcept { return events_; }
 

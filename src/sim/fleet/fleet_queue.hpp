@@ -50,8 +50,6 @@ public:
     /// Jobs that wait for more devices than there are since some were lost; they wait no more.
     [[nodiscard]] std::vector<int> give_up();
 
-    /// Free devices by node.
-    [[nodiscard]] std::span<const int> free_devices() const noexcept { return free_by_node_; }
     [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }
 
 private:

@@ -137,7 +137,6 @@ template <class Visit>
 void grant_fields(FleetGrants& grants, const Visit& visit) {
     visit("granted", grants.granted);
     visit("refused", grants.refused);
-    visit("expired", grants.expired);
     visit("returned", grants.returned);
 }
 

@@ -182,7 +182,7 @@ double FleetRoom::ahead_s(const Running& one) const {
     const double done =
         static_cast<double>(one.job->session.counts().samples_applied - one.samples);
     return one.ahead_s + done / one.needs.samples_s -
-           RoomLimits().least_pace * (one.job->now() - one.since_s);
+           RoomLimits::kLeastPace * (one.job->now() - one.since_s);
 }
 
 void FleetRoom::measure_anew(Running& one) const {
@@ -224,8 +224,6 @@ void FleetRoom::review() {
     bool fresh = std::exchange(changed_, false);
     next_s_ = now_s + kReviewSeconds;
     book();
-    ledger_.expire(now_s);
-    book();
     for (auto& [job, one] : running_) {
         refresh(one);
         one.refused.clear();
@@ -259,7 +257,6 @@ void FleetRoom::report(FleetResult& result) {
     const RoomLedger::Counts& counts = ledger_.counts();
     result.grants = {.granted = counts.granted,
                      .refused = counts.refused,
-                     .expired = counts.expired,
                      .returned = counts.returned,
                      .list = std::move(over_),
                      .refused_plans = std::move(refusals_)};

@@ -42,12 +42,12 @@ JobDemand job_on(const std::vector<int>& workers, int servers, double bytes_s) {
 TEST(PlacementTest, TrafficWithinANodeDoesNotUseItsCard) {
     const std::vector<NodeRoom> nodes = nodes_of(2);
     const std::vector<PlacedJob> jobs = {{job_on({0, 0, 0, 1}, 1, 100), {0}}};
-    const std::vector<NodeUse> use = use_of_nodes(nodes, jobs);
+    const std::vector<NodeUse> use = PlacementLoad(nodes, jobs).nodes();
     for (const NodeUse& node : use) {
         EXPECT_NEAR(node.rx, 0.1, 1e-12);
         EXPECT_NEAR(node.tx, 0.1, 1e-12);
     }
-    const PlacementScore score = score_placement(nodes, jobs);
+    const PlacementScore score = PlacementLoad(nodes, jobs).score();
     EXPECT_NEAR(score.utilisation, 0.1, 1e-12);
     EXPECT_NEAR(score.waits, 0.2, 1e-12);  // push and pull
     EXPECT_NEAR(score.crossing, 0.4, 1e-12);
@@ -60,7 +60,7 @@ TEST(PlacementTest, WaitsGrowWithWhatOthersTake) {
     JobDemand second = job_on({2}, 1, 200);
     first.pull_bytes = second.pull_bytes = 0;
     const std::vector<PlacedJob> jobs = {{first, {0}}, {second, {0}}};
-    EXPECT_NEAR(score_placement(nodes, jobs).waits, 0.3 * 1.2 + 0.2 * 1.3, 1e-12);
+    EXPECT_NEAR(PlacementLoad(nodes, jobs).score().waits, 0.3 * 1.2 + 0.2 * 1.3, 1e-12);
 }
 
 /// The score written down as it is defined, from all pairs of a worker and a server.
@@ -255,12 +255,13 @@ TEST(PlacementTest, WithinTwoPercentOfTheOptimum) {
         const Enumeration optimum(drawn.nodes, drawn.jobs);
         std::vector<PlacedJob> jobs = drawn.jobs;
         place_servers(drawn.nodes, jobs, PlacementRule::kWaits);
-        const double waits = score_placement(drawn.nodes, jobs).waits / optimum.waits;
+        const double waits = PlacementLoad(drawn.nodes, jobs).score().waits / optimum.waits;
         worst_waits = std::max(worst_waits, waits);
         EXPECT_LE(waits, 1.02) << seed;
         jobs = drawn.jobs;
         place_servers(drawn.nodes, jobs, PlacementRule::kUtilisation);
-        const double largest = score_placement(drawn.nodes, jobs).utilisation / optimum.utilisation;
+        const double largest =
+            PlacementLoad(drawn.nodes, jobs).score().utilisation / optimum.utilisation;
         worst_utilisation = std::max(worst_utilisation, largest);
         EXPECT_LE(largest, 1.02) << seed;
     }
@@ -274,7 +275,7 @@ TEST(PlacementTest, NeverWorseThanPlacementsThatLookAtNoLoad) {
         const auto score = [&](PlacementRule rule) {
             std::vector<PlacedJob> jobs = drawn.jobs;
             place_servers(drawn.nodes, jobs, rule, seed);
-            return score_placement(drawn.nodes, jobs);
+            return PlacementLoad(drawn.nodes, jobs).score();
         };
         const PlacementScore waits = score(PlacementRule::kWaits);
         const PlacementScore largest = score(PlacementRule::kUtilisation);

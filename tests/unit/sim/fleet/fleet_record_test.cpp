@@ -22,8 +22,7 @@ FleetResult sample() {
     result.seed = 7;
     result.grants = {.granted = 3,
                      .refused = 5,
-                     .expired = 1,
-                     .returned = 2,
+                     .returned = 3,
                      .list = {{.job = 1,
                                .from_s = 10,
                                .to_s = 30,
