@@ -15,9 +15,6 @@ namespace {
 constexpr double kLeastBusyNoise = 0.02;  ///< of a busy time: of clocks
 constexpr int kMostUndone = 8;            ///< that make the rest longer
 
-/// A server that is not measured counts as fast as this, seconds.
-constexpr double kUnknown = 1;
-
 /// A distance without what may be chance.
 double sure_part(double distance, double error) {
     const double unsure = ShardBalancer::kSure * error;
@@ -100,33 +97,43 @@ ShardBalancer::Mean ShardBalancer::busy_s(std::size_t server) const {
 }
 
 std::vector<double> ShardBalancer::measured_whole_s() const {
+    const double least = kLeastShare / 2 / static_cast<double>(shares_.size());
     std::vector<double> whole_s(shares_.size(), 0);
-    for (std::size_t i = 0; i < shares_.size() && !windows_.empty(); ++i) {
-        whole_s[i] = busy_s(i).value / shares_[i];
+    for (std::size_t i = 0; i < shares_.size(); ++i) {
+        if (!windows_.empty() && shares_[i] >= least) {
+            whole_s[i] = busy_s(i).value / shares_[i];
+        } else if (!before_.empty() && before_[i].share >= least) {
+            whole_s[i] = before_[i].busy_s.value / before_[i].share;
+        }
     }
     return whole_s;
 }
 
-/// Of equal servers, as far as what was measured may be chance.
+/// Of equal servers, as far as what was measured may be chance; those that are not measured are as
+/// fast as the others.
 std::vector<ServerSpeed> ShardBalancer::speeds() const {
+    const std::vector<double> whole_s = measured_whole_s();
     std::vector<double> logs;
-    for (const double whole_s : measured_whole_s()) {
-        logs.push_back(std::log(whole_s > 0 ? whole_s : kUnknown));
+    for (const double measured : whole_s) {
+        if (measured > 0) {
+            logs.push_back(std::log(measured));
+        }
     }
-    const double common = upper_median(logs);
+    const double common = logs.empty() ? 0 : upper_median(logs);
     std::vector<ServerSpeed> speeds;
-    for (std::size_t i = 0; i < logs.size(); ++i) {
-        const Mean busy = busy_s(i);
+    for (std::size_t i = 0; i < whole_s.size(); ++i) {
+        const Mean busy = windows_.empty() ? Mean() : busy_s(i);
         const double error = busy.value > 0 ? busy.error / busy.value : 0;
-        speeds.push_back({.node = server_nodes_[i],
-                          .whole_s = std::exp(common + sure_part(logs[i] - common, error))});
+        const double distance = whole_s[i] > 0 ? std::log(whole_s[i]) - common : 0;
+        speeds.push_back(
+            {.node = server_nodes_[i], .whole_s = std::exp(common + sure_part(distance, error))});
     }
     return speeds;
 }
 
 /// Seconds of busy time per share, around the share in force.
 double ShardBalancer::slope(std::size_t server, double whole_s) const {
-    if (before_.empty()) {
+    if (before_.empty() || windows_.empty()) {
         return whole_s;
     }
     const Mean now = busy_s(server);
@@ -170,7 +177,7 @@ std::size_t ShardBalancer::needed() const noexcept {
 }
 
 std::vector<double> ShardBalancer::suited() const {
-    return windows_.empty() ? shares_ : best(speeds()).shares;
+    return best(speeds()).shares;
 }
 
 std::optional<ShardBalancer::Resize> ShardBalancer::decide() const {
@@ -194,14 +201,8 @@ std::optional<ShardBalancer::Resize> ShardBalancer::gainful() const {
     const std::vector<ServerSpeed> now = speeds();
     const Outlook outlook = best(now);
     const double gain = slowest_server_s(now, worker_nodes_, shares_) - outlook.slowest_s;
-    std::size_t slowest = 0;
-    for (std::size_t i = 1; i < now.size(); ++i) {
-        slowest = now[i].whole_s > now[slowest].whole_s ? i : slowest;
-    }
-    std::vector<double> logs;
-    for (const ServerSpeed& one : now) {
-        logs.push_back(one.whole_s);
-    }
+    const auto slowest = static_cast<std::size_t>(
+        std::ranges::max_element(now, {}, &ServerSpeed::whole_s) - now.begin());
     const double window = window_s().value;
     const double cost = past_.cost_s > 0 ? past_.cost_s : window;
     const double sure =
@@ -209,11 +210,30 @@ std::optional<ShardBalancer::Resize> ShardBalancer::gainful() const {
     if (sure <= kLeastGain * window) {
         return std::nullopt;
     }
-    return Resize{.shares = outlook.shares,
-                  .why = fmt::format("server {} is {:.1f}x slower: {:.3f} -> {:.3f} of the "
-                                     "parameters for it",
-                                     slowest, now[slowest].whole_s / upper_median(logs),
-                                     shares_[slowest], outlook.shares[slowest])};
+    return Resize{.shares = outlook.shares, .why = why(now, slowest, outlook.shares)};
+}
+
+/// The slowest server relative to the middle one; where they are alike, the one whose share changes
+/// most.
+std::string ShardBalancer::why(const std::vector<ServerSpeed>& now, std::size_t slowest,
+                               const std::vector<double>& then) const {
+    constexpr double kSlower = 1.05;
+    std::vector<double> times;
+    std::size_t changed = 0;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        times.push_back(now[i].whole_s);
+        const double most = std::abs(then[changed] - shares_[changed]);
+        changed = std::abs(then[i] - shares_[i]) > most ? i : changed;
+    }
+    std::ranges::sort(times);
+    const double slower = now[slowest].whole_s / times[(times.size() - 1) / 2];
+    return slower >= kSlower
+               ? fmt::format(
+                     "server {} is {:.1f}x slower: {:.3f} -> {:.3f} of the parameters for it",
+                     slowest, slower, shares_[slowest], then[slowest])
+               : fmt::format(
+                     "servers are equally fast: {:.3f} -> {:.3f} of the parameters for server {}",
+                     shares_[changed], then[changed], changed);
 }
 
 void ShardBalancer::moved(const Resize& resize, double stood_s) {

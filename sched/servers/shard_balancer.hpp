@@ -66,12 +66,14 @@ public:
     [[nodiscard]] std::optional<Resize> decide() const;
     /// Shards have these shares now. @param stood_s  seconds that workers stood still for it
     void moved(const Resize& resize, double stood_s);
-    /// The shares that suit the measured speeds; those in force until something is known.
+    /// The shares that suit the measured speeds; servers that are not measured are as fast as the
+    /// others.
     [[nodiscard]] std::vector<double> suited() const;
 
     [[nodiscard]] const std::vector<double>& shares() const noexcept { return shares_; }
     /// By server: seconds for the pushes, pulls and updates of a reference batch if it had all of
-    /// the parameters; 0: not measured.
+    /// the parameters, by its present share; by the one before the last move where the present one
+    /// is new, or below half of kLeastShare; 0: not measured.
     [[nodiscard]] std::vector<double> measured_whole_s() const;
 
 private:
@@ -119,6 +121,8 @@ private:
     [[nodiscard]] std::size_t needed() const noexcept;
     [[nodiscard]] bool disappointed() const;
     [[nodiscard]] std::optional<Resize> gainful() const;
+    [[nodiscard]] std::string why(const std::vector<ServerSpeed>& now, std::size_t slowest,
+                                  const std::vector<double>& then) const;
 
     std::vector<int> server_nodes_;
     std::vector<int> worker_nodes_;

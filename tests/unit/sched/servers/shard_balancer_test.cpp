@@ -1,10 +1,14 @@
 #include "sched/servers/shard_balancer.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace cohort {
 namespace {
@@ -27,7 +31,11 @@ public:
           dice_(seed),
           busy_s_(4, 0) {}
 
-    void go(int batches) {
+    void move(std::vector<double> shares) {
+        balancer.moved({.shares = std::move(shares), .why = "as requested"}, 0.5);
+    }
+    /// @param decides  shares follow what is measured
+    void go(int batches, bool decides = true) {
         for (int i = 0; i < batches; ++i) {
             double slowest_s = 0;
             for (std::size_t server = 0; server < 4; ++server) {
@@ -41,8 +49,9 @@ public:
             iteration_s = cluster.compute_s * noise() + std::max(slowest_s - cluster.hidden_s, 0.0);
             now_s += iteration_s;
             if (balancer.went(now_s, ++batches_, busy_s_)) {
-                if (const auto resize = balancer.decide()) {
+                if (const auto resize = balancer.decide(); resize && decides) {
                     balancer.moved(*resize, 0.5);
+                    why = resize->why;
                     ++moves;
                     now_s += 0.5;
                 }
@@ -55,6 +64,7 @@ public:
     double now_s = 0;
     double iteration_s = 0;
     int moves = 0;
+    std::string why;  ///< of the last one
 
 private:
     double noise() { return std::exp(std::normal_distribution<double>(0, cluster.noise)(dice_)); }
@@ -150,6 +160,39 @@ TEST(ShardBalancer, DoesNotMoveForLittle) {
     BalancedRun run({.whole_s = {1, 1, 1.1, 1}, .compute_s = 3}, 1);
     run.go(300);
     EXPECT_EQ(run.moves, 0);
+}
+
+/// A shard of next to nothing takes a fixed time only, which says nothing about its server.
+TEST(ShardBalancer, SharesMovedByHandCanBeUndone) {
+    constexpr double kNothing = 1e-6;
+    const std::vector<double> torn{kNothing, (1 - kNothing) / 3, (1 - kNothing) / 3,
+                                   (1 - kNothing) / 3};
+    for (const int measured : {0, 40}) {  // batches before
+        BalancedRun run({.whole_s = {3, 3, 9, 3}, .fixed_s = 0.4}, 1);
+        run.go(measured, false);
+        run.move(torn);
+        EXPECT_GT(run.balancer.suited()[0], 0.2) << measured;
+        run.go(40, false);
+        EXPECT_GT(run.balancer.suited()[0], 0.2) << measured;
+        EXPECT_LT(run.balancer.suited()[2], 0.2) << measured;
+        run.go(400);
+        EXPECT_NEAR(run.balancer.shares()[0], 0.3, 0.04) << measured;
+        EXPECT_NEAR(run.balancer.shares()[2], 0.1, 0.04) << measured;
+    }
+}
+
+TEST(ShardBalancer, SaysWhichServerIsSlower) {
+    BalancedRun run({.whole_s = {1, 1, 5, 1}}, 1);
+    run.go(100);
+    EXPECT_THAT(run.why, testing::StartsWith("server 2 is 5.0x slower: 0.250 -> 0.06"));
+    run.cluster.whole_s = {5, 5, 1, 1};
+    run.go(100);
+    EXPECT_THAT(run.why, testing::HasSubstr(" is 5.0x slower: "))
+        << "half of them; the others are what it is compared with";
+    BalancedRun equal({.whole_s = {1, 1, 1, 1}}, 1);
+    equal.move({0.7, 0.1, 0.1, 0.1});
+    equal.go(100);
+    EXPECT_EQ(equal.why, "servers are equally fast: 0.700 -> 0.250 of the parameters for server 0");
 }
 
 TEST(ShardBalancer, NoServerIsLeftWithoutEnoughToBeMeasuredBy) {
