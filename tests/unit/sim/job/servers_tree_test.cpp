@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "sched/plan/push_tree.hpp"
@@ -83,11 +84,16 @@ TEST_F(Trees, AutomaticOnesTakeTheTimeThatIsPredicted) {
     }
 }
 
-/// Interrupted, dropped and merged pushes, groups and switches: accounts add up to the end.
-TEST_F(Trees, WorkWithEveryMode) {
+/// Interrupted, dropped and merged pushes, groups and switches: accounts add up to the end, and
+/// servers receive less where updates wait for several pushes. Others go straight to them.
+TEST_F(Trees, CarryTheSumsOfEveryModeThatHasSome) {
     runs.slow_workers({0.5, 0.1, 0.13, 0.1, 0.1, 0.11, 0.1, 0.3});
-    for (const char* mode : {"ksync:5", "backup:2", "lgc:2", "dynamic", "lb-bsp", "hier:4:2",
-                             "static:3", "cutoff", "sync-switch:0.5", "asgd", "dcasgd", "zeno++"}) {
+    for (const auto& [mode, sums] :
+         {std::pair("ksync:5", true), std::pair("backup:2", true), std::pair("lgc:2", true),
+          std::pair("dynamic", true), std::pair("lb-bsp", true), std::pair("hier:4:2", true),
+          std::pair("static:3", true), std::pair("cutoff", true),
+          std::pair("sync-switch:0.5", true), std::pair("asgd", false), std::pair("dcasgd", false),
+          std::pair("zeno++", false)}) {
         SimulateOptions now = options(mode, "auto", 8, 8);  // one worker on each node
         if (std::string(mode) == "zeno++") {
             now.no_train = false;
@@ -98,17 +104,12 @@ TEST_F(Trees, WorkWithEveryMode) {
         const SimulationResult result = simulate(now, {});
         EXPECT_EQ(result.stop_reason, "budget") << mode;
         EXPECT_EQ(result.samples_applied, now.samples) << mode;
-        EXPECT_EQ(result.digest, simulate(now, {}).digest) << mode;
+        now.push_tree = "off";
+        const double without = simulate(now, {}).servers.at(0).rx_bytes;
+        const double received = result.servers.at(0).rx_bytes;
+        EXPECT_TRUE(sums ? received < 0.8 * without : received == without)
+            << mode << ": " << received << " of " << without;
     }
-}
-
-/// Pushes that no update waits for together go straight to the servers.
-TEST_F(Trees, AreForPushesOfOneUpdate) {
-    EXPECT_NEAR(run("asgd", "auto").servers.at(0).rx_bytes, 160 * kBytes, 1);
-    const auto received = [this](const char* tree) {
-        return run("ksync:5", tree, 8, 8).servers.at(0).rx_bytes;
-    };
-    EXPECT_LT(received("auto"), 0.7 * received("off"));
 }
 
 /// A head whose card others use is none any more: it only sends and gets its own, so that a round
