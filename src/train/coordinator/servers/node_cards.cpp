@@ -9,7 +9,7 @@ NodeCards::NodeCards(const RankMap& map, std::string_view option, double bytes)
     const PushTreeChoice choice = parse_push_tree(option);
     automatic_ = choice.kind == PushTreeChoice::Kind::kAuto && map.servers > 0;
     costs_ = {.nodes = std::vector<TreeCosts::Node>(static_cast<std::size_t>(map.nodes()),
-                                                    {.up = kCard, .down = kCard}),
+                                                    {.up = kUnknown, .down = kUnknown}),
               .bytes = bytes,
               .latency_s = kLatency,
               .sum_s = bytes / kMemory,
@@ -53,9 +53,10 @@ bool NodeCards::received(int worker, double bytes_per_s) {
     std::erase(known, 0);
     const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
     std::ranges::nth_element(known, middle);
+    card_ = std::max(card_, *middle);
     for (std::size_t node = 0; node < nodes.size(); ++node) {
         const double share = nodes[node] > 0 ? std::min(nodes[node] / *middle, 1.0) : 1;
-        costs_.nodes[node].up = costs_.nodes[node].down = kCard * share;
+        costs_.nodes[node].up = costs_.nodes[node].down = card_ * share;
     }
     const PushTree before = tree_;
     plan();

@@ -9,13 +9,14 @@
 
 namespace cohort {
 
-/// The tree of a real job (--push-tree), by how fast its nodes receive: a card's spare rate is that
-/// of kCard, times the node's rate over the median of all nodes where that is below 1. Pure.
+/// The tree of a real job (--push-tree), by how fast its nodes receive. A card's spare rate is the
+/// highest median of the nodes' rates so far (several that receive from one sender at once see a
+/// part of it each), times the node's rate over the present median where that is below 1. Pure.
 class NodeCards {
 public:
-    static constexpr double kCard = 1.177e9;  ///< bytes/s: 10 Gbit/s less headers
-    static constexpr double kMemory = 1e10;   ///< bytes/s that a thread moves
-    static constexpr double kLatency = 5e-5;  ///< seconds
+    static constexpr double kUnknown = 1.177e9;  ///< bytes/s before all have reported: 10 Gbit/s
+    static constexpr double kMemory = 1e10;      ///< bytes/s that a thread moves
+    static constexpr double kLatency = 5e-5;     ///< seconds
 
     /// @param option  as parse_push_tree reads it  @param bytes  of a push
     /// Errors: UsageError for groups that the job's nodes cannot form.
@@ -36,6 +37,7 @@ private:
     TreeCosts costs_;
     std::vector<double> rates_;  ///< by worker, bytes/s; 0: not known
     int reports_ = 0;            ///< since the cards were looked at
+    double card_ = 0;            ///< highest median so far, bytes/s
 };
 
 }  // namespace cohort

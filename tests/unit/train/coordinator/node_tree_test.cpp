@@ -316,6 +316,12 @@ TEST(NodeCards, PlanByRates) {
     }
     EXPECT_TRUE(changed);
     EXPECT_EQ(std::ranges::count(cards.tree().parents(), head), 0) << "a slow card serves nobody";
+    // Where cards are as fast as memory, sums on the way cost more than they save.
+    NodeCards fast(map, "auto", 400e6);
+    for (int report = 0; report < 4 * map.workers(); ++report) {
+        static_cast<void>(fast.received(report % map.workers(), 1e11));
+    }
+    EXPECT_NE(fast.tree(), first);
     EXPECT_TRUE(NodeCards(map, "off", 400e6).tree().flat());
     EXPECT_EQ(NodeCards(map, "3,4,5/7,8", 400e6).tree().parents()[5], 3);
     EXPECT_THAT(test::message_of<UsageError>([&] { NodeCards(map, "0,1", 1); }),
