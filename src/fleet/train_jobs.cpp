@@ -73,20 +73,6 @@ std::string sleep_of(const ClusterProfile& profile, const SimulateOptions& job) 
                            (work.cpu_s + batch * work.cpu_s_per_sample) / work.cpu_threads);
 }
 
-/// The name is that of a folder.
-void check_folder_name(const FleetJob& job) {
-    constexpr std::array<std::string_view, 5> kTaken{".", "..", kFleetFile, "exit_code",
-                                                     "run.lock"};
-    const bool usable = std::ranges::find(kTaken, job.name) == kTaken.end() &&
-                        job.name.find('/') == std::string::npos;
-    if (!usable) {
-        fail<UsageError>({.where = job.place,
-                          .what = "the name cannot be that of a folder",
-                          .expected = "a name without /",
-                          .got = job.name});
-    }
-}
-
 }  // namespace
 
 void check_real_options(const FleetPlan& plan) {
@@ -103,7 +89,6 @@ std::vector<TrainOptions> train_jobs(const FleetPlan& plan, const std::string& o
     const ClusterProfile profile = load_profile(plan.profile);
     std::vector<TrainOptions> jobs;
     for (const FleetJob& job : plan.jobs) {
-        check_folder_name(job);
         TrainOptions options;
         static_cast<JobOptions&>(options) = job.options;
         static_cast<ModeOptions&>(options) = job.options;

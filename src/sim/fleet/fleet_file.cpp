@@ -387,9 +387,17 @@ private:
         plan_.jobs.push_back(std::move(job));
     }
 
+    /// Real jobs have folders of their names.
     void check_names() const {
         std::map<std::string_view, const FleetJob*> seen;
         for (const FleetJob& job : plan_.jobs) {
+            if (one_of(job.name, {".", "..", kFleetFile, "exit_code", "run.lock"}) ||
+                job.name.find('/') != std::string::npos) {
+                fail<UsageError>({.where = job.place,
+                                  .what = "the name cannot be that of a folder",
+                                  .expected = "a name without /",
+                                  .got = "'" + job.name + "'"});
+            }
             if (!seen.emplace(job.name, &job).second) {
                 fail<UsageError>({.where = job.place,
                                   .what = "two jobs of one name",

@@ -152,6 +152,10 @@ TEST(FleetFile, RefusesByFileLineJobAndKey) {
     EXPECT_EQ(refusal(with(kFleet, "name = \"early\"", "name = \"late\"")).substr(0, 60),
               std::string("fleet.toml, line 19, job 'late'] two jobs of one name; expected another")
                   .substr(0, 60));
+    for (const char* name : {"../../x", "a/b", "..", "fleet.json"}) {
+        EXPECT_THAT(refusal(with(kFleet, "\"early\"", fmt::format("\"{}\"", name))),
+                    HasSubstr(fmt::format("job '{}'] the name cannot be that of a folder", name)));
+    }
     EXPECT_THAT(refusal(with(kFleet, "name = \"early\"\n", "")), HasSubstr("a job without a name"));
     EXPECT_THAT(refusal(with(kFleet, "samples = 6400", "samples = 6400.5")),
                 HasSubstr("line 10, samples] the value cannot be used; expected a whole number"));
