@@ -74,7 +74,7 @@ std::string job_row(const FleetJobResult& job) {
     return fmt::format(
                "{:<16} {:<10} {:>7} {:>10.1f} {:>10} {:>10} {:>11} {:>9} {:<8}", job.name,
                job.workload, job.workers, job.arrival_s, seconds(job.start_s), seconds(job.end_s),
-               job.ended() ? (job.missed() ? ">" : "") + fmt::format("{:.1f}", job.tta_s()) : "-",
+               job.tta_s() ? (job.missed() ? ">" : "") + fmt::format("{:.1f}", *job.tta_s()) : "-",
                job.slowdown() ? fmt::format("{:.2f}", *job.slowdown()) : "-", word_of(job.state)) +
            (job.grants ? fmt::format(" {:>6} {:>9.1f} {:>9.1f}", *job.grants, *job.room_taken_s,
                                      *job.room_given_s)

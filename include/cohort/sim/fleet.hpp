@@ -137,11 +137,13 @@ struct FleetJobResult {
         return state == FleetJobState::kTarget || state == FleetJobState::kBudget;
     }
     [[nodiscard]] bool missed() const noexcept { return target_accuracy > 0 && !target_s; }
-    /// Of a job that ended. Seconds since its arrival.
-    [[nodiscard]] double completion_s() const { return end_s.value_or(0) - arrival_s; }
+    /// Seconds since its arrival. None: it has not ended.
+    [[nodiscard]] std::optional<double> completion_s() const {
+        return ended() ? std::optional(*end_s - arrival_s) : std::nullopt;
+    }
     /// The same until the target was reached; for a job that missed it its completion, which is a
-    /// lower bound.
-    [[nodiscard]] double tta_s() const { return target_s ? *target_s - arrival_s : completion_s(); }
+    /// lower bound. None: it had no target, or has not ended.
+    [[nodiscard]] std::optional<double> tta_s() const;
     /// Pace alone over pace among the others: 2 is twice as slow; none: no pace alone.
     [[nodiscard]] std::optional<double> slowdown() const;
 };
@@ -226,7 +228,7 @@ struct FleetSummary {
     std::size_t failed = 0;
     std::size_t missed = 0;  ///< of `ended`: with a target that they did not reach
     // Over `ended`, seconds.
-    Distribution tta;             ///< FleetJobResult::tta_s
+    Distribution tta;             ///< FleetJobResult::tta_s, of those with a target
     Distribution tta_from_start;  ///< the same from the job's start
     Distribution completion;
     Distribution slowdown;  ///< over those with a pace alone
@@ -268,9 +270,9 @@ struct FleetComparison {
     std::size_t pairs = 0;   ///< jobs that ended (summarise) in both
     std::size_t seeds = 0;   ///< of the draws
     std::size_t missed = 0;  ///< of the pairs' jobs of this label: TTA is a lower bound
-    /// Mean over the mean of the first label: 0.5 is half the time. Clusters of the interval are
-    /// seeds; with one seed its jobs, as if they did not depend on each other.
-    Interval tta;
+    /// Mean over the mean of the first label: 0.5 is half the time; 0: no pair. Clusters of the
+    /// interval are seeds; with one seed its jobs, as if they did not depend on each other.
+    Interval tta;  ///< of pairs with a target
     Interval completion;
 };
 /// Pairs jobs of the same seed and name. In the order in which labels come first; the first one's

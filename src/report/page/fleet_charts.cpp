@@ -71,25 +71,32 @@ std::vector<double> log_ticks(double from, double to) {
     return ticks;
 }
 
-/// Times since arrival, in order, of the jobs that reached their target.
-std::vector<double> reached_s(const FleetGroup& group, bool targets) {
+/// A label's jobs that count, and the times since arrival, in order, of those that got there.
+struct Reached {
+    std::size_t jobs = 0;
+    std::vector<double> times_s;
+};
+
+Reached reached(const FleetGroup& group, bool targets) {
     constexpr double kLeast = 1e-3;  // a logarithm is taken
-    std::vector<double> times;
+    Reached found;
     for (const FleetJobResult& job : group.all.jobs) {
-        if (targets ? job.target_s.has_value() : job.ended()) {
-            times.push_back(std::max(kLeast, job.tta_s()));
+        found.jobs += !targets || job.target_accuracy > 0 ? 1 : 0;
+        const auto time_s = targets ? job.tta_s() : job.completion_s();
+        if (time_s && (!targets || !job.missed())) {
+            found.times_s.push_back(std::max(kLeast, *time_s));
         }
     }
-    std::ranges::sort(times);
-    return times;
+    std::ranges::sort(found.times_s);
+    return found;
 }
 
-void add_steps(Picture& picture, const FleetGroup& group, const std::vector<double>& times,
+void add_steps(Picture& picture, const std::string& label, const Reached& reached,
                std::size_t index, const Scale& x, const Scale& y) {
     std::string points = fmt::format("{},{}", place(x.begin), place(y(0)));
-    const double step = 100.0 / static_cast<double>(group.all.jobs.size());
+    const double step = 100.0 / static_cast<double>(reached.jobs);
     double share = 0;
-    for (const double time : times) {
+    for (const double time : reached.times_s) {
         const std::string at = place(x(std::log10(time)));
         points += fmt::format(" {},{}", at, place(y(share)));
         share += step;
@@ -97,7 +104,7 @@ void add_steps(Picture& picture, const FleetGroup& group, const std::vector<doub
     }
     points += fmt::format(" {},{}", place(x.end), place(y(share)));
     picture.add(fmt::format("<g class=\"{}\"><title>{}</title><polyline points=\"{}\"/></g>",
-                            mode_class(index), escaped(group.label), points));
+                            mode_class(index), escaped(label), points));
 }
 
 }  // namespace
@@ -131,7 +138,7 @@ std::string draw_fleet_ratios(const std::vector<FleetGroup>& groups) {
         double y = top + kBarHead;
         for (std::size_t i = 0; i < groups.size(); ++i) {
             picture.add(fmt::format("<g class=\"{}\">", mode_class(i)));
-            if (groups[i].to_first.pairs > 0) {
+            if ((groups[i].to_first.*time.ratio).value > 0) {
                 add_bars(picture, groups[i], first, time, x, y);
             }
             picture.add("</g>");
@@ -146,11 +153,11 @@ std::string draw_fleet_ratios(const std::vector<FleetGroup>& groups) {
 std::string draw_fleet_times(const std::vector<FleetGroup>& groups) {
     constexpr double kMargin = 0.05;  // of a decade
     const bool targets = has_targets(groups);
-    std::vector<std::vector<double>> times;
+    std::vector<Reached> all;
     double least = HUGE_VAL;
     double most = 0;
     for (const FleetGroup& group : groups) {
-        const std::vector<double>& of = times.emplace_back(reached_s(group, targets));
+        const std::vector<double>& of = all.emplace_back(reached(group, targets)).times_s;
         least = of.empty() ? least : std::min(least, of.front());
         most = of.empty() ? most : std::max(most, of.back());
     }
@@ -159,7 +166,7 @@ std::string draw_fleet_times(const std::vector<FleetGroup>& groups) {
     }
     const std::string what = targets ? "Jobs at their target" : "Jobs that ended";
     Picture picture("times", kFleetWidth, kTimesHeight, what + " over time",
-                    "A curve per label: share of all jobs by the time since their arrival. A curve "
+                    "A curve per label: share of the jobs by the time since their arrival. A curve "
                     "that ends below 100 % has jobs that missed it. The tables have percentiles.");
     const Scale x{.from = std::log10(least) - kMargin,
                   .to = std::log10(most) + kMargin,
@@ -174,7 +181,7 @@ std::string draw_fleet_times(const std::vector<FleetGroup>& groups) {
     picture.x_axis(x, y.begin, 0, {}, "time since arrival, s (logarithmic)");
     picture.y_axis(y, kTimesLeft, x.end - x.begin, round_ticks(0, 100, 5), what + ", %");
     for (std::size_t i = 0; i < groups.size(); ++i) {
-        add_steps(picture, groups[i], times[i], i, x, y);
+        add_steps(picture, groups[i].label, all[i], i, x, y);
     }
     return picture.done();
 }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "cohort/core/error.hpp"
 #include "report/page/cell_text.hpp"
 #include "report/page/fleet_page.hpp"
+#include "report/page/page.hpp"
 
 namespace cohort {
 namespace {
@@ -92,7 +94,7 @@ std::string alone_verdict(const FleetGroup& group, const FleetTime& time) {
 
 std::string pair_verdict(const FleetGroup& group, const FleetGroup& first, const FleetTime& time) {
     const FleetComparison& to = group.to_first;
-    if (to.pairs == 0) {
+    if ((to.*time.ratio).value <= 0) {
         return fmt::format("{}: no job that ended here and under {}.", group.label, first.label);
     }
     const Interval ratio = log_ratio(to.*time.ratio);
@@ -209,6 +211,40 @@ ReportTable fleet_table(const std::vector<FleetGroup>& groups) {
     }
     for (const FleetGroup& group : groups) {
         table.rows.push_back({group.label, "", fleet_cells(group, targets)});
+    }
+    return table;
+}
+
+ReportTable fleet_room_table(const std::vector<FleetGroup>& groups) {
+    constexpr std::size_t kMostRows = 10;
+    const auto moved_s = [](const FleetJobResult& job) {
+        return std::abs(job.room_taken_s.value_or(0)) + std::abs(job.room_given_s.value_or(0));
+    };
+    ReportTable table{
+        .title = "Room that jobs made for each other",
+        .caption =
+            "seconds of a job's pace alone, as predicted: what grants brought it, and what it gave "
+            "to those of others (below 0: it gained by them); of each fleet the jobs that took and "
+            "gave most, all others are in " +
+            std::string(kFleetJobsFile),
+        .columns = {"grants", "taken", "given"},
+        .rows = {},
+        .rows_are = "job"};
+    for (const FleetGroup& group : groups) {
+        for (const FleetResult* result : group.results) {
+            std::vector<FleetJobResult> jobs = result->jobs;
+            std::erase_if(jobs, [&](const FleetJobResult& job) { return moved_s(job) == 0; });
+            std::ranges::stable_sort(jobs, std::ranges::greater(), moved_s);
+            jobs.resize(std::min(jobs.size(), kMostRows));
+            for (const FleetJobResult& job : jobs) {
+                table.rows.push_back(
+                    {.name = fmt::format("{}, seed {}: {}", group.label, result->seed, job.name),
+                     .note = "",
+                     .cells = {{.main = fmt::format("{}", job.grants.value_or(0))},
+                               {.main = fmt::format("{:.1f}", *job.room_taken_s)},
+                               {.main = fmt::format("{:.1f}", *job.room_given_s)}}});
+            }
+        }
     }
     return table;
 }

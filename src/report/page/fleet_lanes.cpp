@@ -67,12 +67,17 @@ std::string job_words(const FleetJobResult& job) {
         counted(job.worker_nodes.size(), "worker"), counted(job.server_nodes.size(), "server"),
         seconds_text(job.arrival_s), seconds_text(*job.start_s));
     if (job.target_s) {
-        text += fmt::format(", target after {} s", seconds_text(job.tta_s()));
+        text += fmt::format(", target after {} s", seconds_text(*job.tta_s()));
     } else if (job.ended()) {
         text += fmt::format(", {} after {} s", job.missed() ? "target missed, over" : "over",
-                            seconds_text(job.completion_s()));
+                            seconds_text(*job.completion_s()));
     } else {
         text += fmt::format(", {}", word_of(job.state));
+    }
+    if (job.room_taken_s && job.room_given_s) {
+        text += fmt::format("; {}, took {:.1f} s of room, gave {:.1f} s",
+                            counted(static_cast<std::size_t>(job.grants.value_or(0)), "grant"),
+                            *job.room_taken_s, *job.room_given_s);
     }
     return text;
 }

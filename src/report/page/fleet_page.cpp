@@ -131,7 +131,6 @@ std::vector<std::pair<const char*, JobValue>> job_columns(const FleetJobResult& 
     const auto known = [](const std::optional<double>& value) {
         return value.value_or(std::numeric_limits<double>::quiet_NaN());
     };
-    const bool ended = job.ended();
     return {{"job", job.name},
             {"workload", job.workload},
             {"model", job.model},
@@ -144,15 +143,18 @@ std::vector<std::pair<const char*, JobValue>> job_columns(const FleetJobResult& 
             {"start_s", known(job.start_s)},
             {"end_s", known(job.end_s)},
             {"target_s", known(job.target_s)},
-            {"tta_s", known(ended ? std::optional(job.tta_s()) : std::nullopt)},
-            {"completion_s", known(ended ? std::optional(job.completion_s()) : std::nullopt)},
-            {"missed", std::int64_t{ended && job.missed()}},
+            {"tta_s", known(job.tta_s())},
+            {"completion_s", known(job.completion_s())},
+            {"missed", std::int64_t{job.ended() && job.missed()}},
             {"accuracy", job.accuracy},
             {"samples", job.samples},
             {"switches", job.switches},
             {"busy_s", job.busy_s},
             {"wait_s", job.wait_s},
             {"slowdown", known(job.slowdown())},
+            {"grants", known(job.grants)},
+            {"room_taken_s", known(job.room_taken_s)},
+            {"room_given_s", known(job.room_given_s)},
             {"worker_nodes", fmt::format("{}", fmt::join(job.worker_nodes, " "))},
             {"server_nodes", fmt::format("{}", fmt::join(job.server_nodes, " "))},
             {"error", job.error}};
@@ -185,9 +187,11 @@ std::string report_html(const FleetResults& fleets) {
     for (std::size_t i = 1; i < verdicts.size(); ++i) {
         body += "<p class=\"verdict\">" + escaped(verdicts[i]) + "</p>\n";
     }
-    return html_page("Jobs on one cluster", body + notes(groups) + pictures_of_times(groups) +
-                                                table_html(fleet_table(groups)) +
-                                                jobs_and_nodes(groups) + what_was_run(fleets));
+    body += notes(groups) + pictures_of_times(groups) + table_html(fleet_table(groups));
+    if (const ReportTable room = fleet_room_table(groups); !room.rows.empty()) {
+        body += table_html(room);
+    }
+    return html_page("Jobs on one cluster", body + jobs_and_nodes(groups) + what_was_run(fleets));
 }
 
 std::string report_markdown(const FleetResults& fleets) {
@@ -196,7 +200,9 @@ std::string report_markdown(const FleetResults& fleets) {
     for (const std::string& sentence : fleet_verdicts(groups)) {
         text += sentence + "\n\n";
     }
-    return text + table_markdown(fleet_table(groups));
+    text += table_markdown(fleet_table(groups));
+    const ReportTable room = fleet_room_table(groups);
+    return room.rows.empty() ? text : text + table_markdown(room);
 }
 
 }  // namespace cohort

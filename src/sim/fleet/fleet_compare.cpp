@@ -13,32 +13,42 @@ namespace {
 
 /// The times of one job in two fleets.
 struct JobPair {
-    double tta_s = 0;
-    double first_tta_s = 0;
-    double completion_s = 0;
-    double first_completion_s = 0;
+    double mine_s = 0;
+    double first_s = 0;
+    bool missed = false;  ///< its target in `mine`
 };
 /// Pairs of one seed, or one pair when there is one seed.
 using PairCluster = std::vector<JobPair>;
 
 /// Mean over mean of the drawn clusters' pairs.
-Interval ratio(const std::vector<PairCluster>& clusters, double JobPair::*mine,
-               double JobPair::*first) {
+Interval ratio(std::vector<PairCluster> clusters) {
+    std::erase_if(clusters, [](const PairCluster& pairs) { return pairs.empty(); });
+    if (clusters.empty()) {
+        return {};
+    }
+    if (clusters.size() == 1) {
+        const PairCluster jobs = std::move(clusters.front());
+        clusters.clear();
+        for (const JobPair& pair : jobs) {
+            clusters.push_back({pair});
+        }
+    }
     return ClusterBootstrap(clusters.size())([&](std::span<const std::uint32_t> drawn) {
         double above = 0;
         double below = 0;
         for (const std::uint32_t index : drawn) {
             for (const JobPair& pair : clusters[index]) {
-                above += pair.*mine;
-                below += pair.*first;
+                above += pair.mine_s;
+                below += pair.first_s;
             }
         }
         return above / below;
     });
 }
 
-/// The pairs of two fleets of one seed, which are counted in `to`.
-PairCluster pair_jobs(const FleetResult& mine, const FleetResult& first, FleetComparison& to) {
+/// The pairs of two fleets of one seed whose jobs have this time in both.
+PairCluster pair_jobs(const FleetResult& mine, const FleetResult& first,
+                      std::optional<double> (FleetJobResult::*time)() const) {
     std::map<std::string, const FleetJobResult*> by_name;
     for (const FleetJobResult& job : first.jobs) {
         by_name[job.name] = &job;
@@ -46,16 +56,15 @@ PairCluster pair_jobs(const FleetResult& mine, const FleetResult& first, FleetCo
     PairCluster pairs;
     for (const FleetJobResult& job : mine.jobs) {
         const auto other = by_name.find(job.name);
-        if (other == by_name.end() || !job.ended() || !other->second->ended()) {
+        if (other == by_name.end()) {
             continue;
         }
-        pairs.push_back({.tta_s = job.tta_s(),
-                         .first_tta_s = other->second->tta_s(),
-                         .completion_s = job.completion_s(),
-                         .first_completion_s = other->second->completion_s()});
-        to.missed += job.missed() ? 1 : 0;
+        const std::optional<double> mine_s = (job.*time)();
+        const std::optional<double> first_s = (other->second->*time)();
+        if (mine_s && first_s) {
+            pairs.push_back({*mine_s, *first_s, job.missed()});
+        }
     }
-    to.pairs += pairs.size();
     return pairs;
 }
 
@@ -76,25 +85,22 @@ std::vector<FleetComparison> compare_fleets(const std::vector<FleetResult>& resu
         }
     }
     for (FleetComparison& each : compared) {
-        std::vector<PairCluster> clusters;
+        std::vector<PairCluster> tta;
+        std::vector<PairCluster> completion;
         for (const auto& [key, result] : known) {
             const auto first = known.find({compared.front().label, key.second});
             if (key.first == each.label && first != known.end()) {
-                clusters.push_back(pair_jobs(*result, *first->second, each));
+                tta.push_back(pair_jobs(*result, *first->second, &FleetJobResult::tta_s));
+                completion.push_back(
+                    pair_jobs(*result, *first->second, &FleetJobResult::completion_s));
+                each.pairs += completion.back().size();
+                each.missed += static_cast<std::size_t>(
+                    std::ranges::count(tta.back(), true, &JobPair::missed));
                 ++each.seeds;
             }
         }
-        if (clusters.size() == 1) {
-            const PairCluster jobs = std::move(clusters.front());
-            clusters.clear();
-            for (const JobPair& pair : jobs) {
-                clusters.push_back({pair});
-            }
-        }
-        if (each.pairs > 0) {
-            each.tta = ratio(clusters, &JobPair::tta_s, &JobPair::first_tta_s);
-            each.completion = ratio(clusters, &JobPair::completion_s, &JobPair::first_completion_s);
-        }
+        each.tta = ratio(std::move(tta));
+        each.completion = ratio(std::move(completion));
     }
     return compared;
 }

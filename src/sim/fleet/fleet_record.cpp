@@ -162,11 +162,14 @@ void refusal_fields(FleetRefusal& refusal, const Visit& visit) {
 }
 
 FleetJson distribution_json(const Distribution& values) {
+    const auto known = [&values](double value) {
+        return values.count > 0 ? FleetJson(value) : FleetJson(nullptr);
+    };
     return {{"count", values.count},
-            {"mean", values.mean},
-            {"median", values.median},
-            {"p95", values.p95},
-            {"p99", values.p99}};
+            {"mean", known(values.mean)},
+            {"median", known(values.median)},
+            {"p95", known(values.p95)},
+            {"p99", known(values.p99)}};
 }
 
 /// For readers of the file; not read back, since it follows from the rest.
@@ -187,12 +190,11 @@ FleetJson summary_json(const FleetSummary& summary) {
 /// What follows from a job's numbers, for readers of the file.
 void add_derived(FleetJson& to, const FleetJobResult& job) {
     const JsonWriter write(to);
-    const auto known = [&job](double seconds) {
-        return job.ended() ? std::optional<double>(seconds) : std::nullopt;
-    };
-    write("completion_s", known(job.completion_s()));
-    write("tta_s", known(job.tta_s()));
-    write("tta_from_start_s", known(job.tta_s() - (job.start_s.value_or(0) - job.arrival_s)));
+    const std::optional<double> tta_s = job.tta_s();
+    write("completion_s", job.completion_s());
+    write("tta_s", tta_s);
+    write("tta_from_start_s",
+          tta_s ? std::optional(*tta_s - (*job.start_s - job.arrival_s)) : std::nullopt);
     write("missed", job.ended() && job.missed());
     write("slowdown", job.slowdown());
 }

@@ -45,6 +45,11 @@ void add_use(FleetSummary& summary, const std::vector<FleetUsePoint>& use) {
 
 }  // namespace
 
+std::optional<double> FleetJobResult::tta_s() const {
+    return ended() && target_accuracy > 0 ? std::optional(target_s.value_or(*end_s) - arrival_s)
+                                          : std::nullopt;
+}
+
 std::optional<double> FleetJobResult::slowdown() const {
     if (!alone_samples_s || !start_s || !end_s || *end_s <= *start_s || samples == 0) {
         return std::nullopt;
@@ -71,9 +76,11 @@ FleetSummary summarise(const FleetResult& result) {
         }
         ++summary.ended;
         summary.missed += job.missed() ? 1 : 0;
-        tta.push_back(job.tta_s());
-        tta_from_start.push_back(job.tta_s() - (*job.start_s - job.arrival_s));
-        completion.push_back(job.completion_s());
+        if (const std::optional<double> seconds = job.tta_s()) {
+            tta.push_back(*seconds);
+            tta_from_start.push_back(*seconds - (*job.start_s - job.arrival_s));
+        }
+        completion.push_back(*job.completion_s());
         if (const std::optional<double> slower = job.slowdown()) {
             slowdown.push_back(*slower);
         }

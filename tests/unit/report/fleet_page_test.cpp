@@ -168,6 +168,29 @@ TEST(FleetPage, TheTableHasTimesAndSharesOfAllSeeds) {
     EXPECT_THAT(table.rows.at(1).cells.at(4).below, ElementsAre("1 missed", "0 failed"));
 }
 
+TEST(FleetPage, SaysWhoMadeRoomForWhom) {
+    std::vector<FleetJobResult> jobs{job("idle", 40), job("giver", 50), job("asker", 20)};
+    for (FleetJobResult& each : jobs) {
+        each.grants = 0;
+        each.room_taken_s = each.room_given_s = 0;
+    }
+    EXPECT_TRUE(fleet_room_table(group_fleets({fleet("a", 1, jobs)})).rows.empty());
+    jobs[1].room_given_s = 3.5;
+    jobs[2].grants = 2;
+    jobs[2].room_taken_s = 8.25;
+    const FleetResult result = fleet("room", 7, jobs);
+    const ReportTable table = fleet_room_table(group_fleets({result}));
+    ASSERT_EQ(table.rows.size(), 2U);
+    EXPECT_EQ(table.rows[0].name, "room, seed 7: asker");
+    EXPECT_EQ(table.rows[0].cells.at(1).main, "8.2");
+    EXPECT_EQ(table.rows[1].cells.at(2).main, "3.5");
+    const FleetResults all{.files = {"x"}, .results = {result}};
+    EXPECT_THAT(report_html(all), HasSubstr("; 2 grants, took 8.2 s of room, gave 0.0 s"));
+    EXPECT_THAT(report_html(all), HasSubstr("Room that jobs made"));
+    EXPECT_THAT(report_markdown(all), HasSubstr("| room, seed 7: giver | 0 | 0.0 | 3.5 |"));
+    EXPECT_THAT(fleet_jobs_csv(all), HasSubstr(",2,8.25,0,0 1,1,"));
+}
+
 TEST(FleetPage, EveryJobIsInTheLanesOnItsNodesAndDevicesAreUsedAgain) {
     FleetJobResult next = job("next & last", 10);
     next.start_s = 55;
@@ -233,7 +256,12 @@ TEST(FleetPage, TheTableOfJobsHasALineEach) {
     EXPECT_THAT(text, HasSubstr("\n\"ssgd, slow\",7,a,vgg16,softmax,servers,ssgd,2,1,target,5,15,"
                                 "55,55,50,50,0,"));
     EXPECT_THAT(text, HasSubstr(",2,1,failed,5,15,16,,,,0,"));
-    EXPECT_THAT(text, EndsWith(",0 1,1,\"loss, \"\"not finite\"\"\"\n"));
+    FleetJobResult endless = missed(job("b", 1));
+    endless.target_accuracy = 0;
+    EXPECT_THAT(fleet_jobs_csv({.files = {"x"}, .results = {fleet("a", 7, {endless})}}),
+                HasSubstr(",2,1,budget,5,15,16,,,11,0,"))
+        << "no time to a target that it had not";
+    EXPECT_THAT(text, EndsWith(",,,,0 1,1,\"loss, \"\"not finite\"\"\"\n"));
 }
 
 /// Of the hosts of real ranks only what is lent to jobs is known.

@@ -67,6 +67,24 @@ TEST(FleetCompare, TheIntervalHoldsWhatDiffersFromSeedToSeed) {
     EXPECT_LT(other.tta.high, 0.8);
 }
 
+TEST(FleetCompare, TimesToAccuracyAreThoseOfJobsWithATarget) {
+    FleetResult first = fleet("a", 1, 1, 6);
+    FleetResult second = fleet("b", 1, 2, 6);
+    for (FleetResult* result : {&first, &second}) {
+        for (std::size_t i = 1; i < 6; ++i) {
+            result->jobs[i].target_accuracy = 0;
+        }
+    }
+    *second.jobs[1].end_s *= 100;
+    const FleetComparison found = compare_fleets({first, second})[1];
+    EXPECT_EQ(found.pairs, 6U);
+    EXPECT_EQ(found.missed, 1U);
+    EXPECT_NEAR(found.tta.value, 2, 1e-12);
+    EXPECT_GT(found.completion.value, 3);
+    first.jobs[0].target_accuracy = 0;
+    EXPECT_EQ(compare_fleets({first, second})[1].tta.value, 0);
+}
+
 TEST(FleetCompare, CountsOnlyJobsThatEndedInBoth) {
     FleetResult first = fleet("a", 1, 1, 6);
     FleetResult second = fleet("b", 1, 2, 5);

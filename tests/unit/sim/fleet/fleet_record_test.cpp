@@ -181,6 +181,27 @@ TEST(FleetSummary, IsWorkedOutFromJobsAndUse) {
     EXPECT_DOUBLE_EQ(all.waiting, 60.0 / (2 * (40 + 80 + 80)));
 }
 
+TEST(FleetSummary, JobsWithoutATargetHaveNoTimeToIt) {
+    FleetResult mixed = sample();
+    FleetJobResult endless = mixed.jobs[1];
+    endless.name = "endless";
+    endless.target_accuracy = 0;
+    mixed.jobs.push_back(endless);
+    const FleetSummary all = summarise(mixed);
+    EXPECT_EQ(all.tta.count, 2U);
+    EXPECT_EQ(all.completion.count, 3U);
+    EXPECT_EQ(all.missed, 1U);
+    mixed.jobs = {endless};
+    const TempFolder folder;
+    write_fleet(folder.file("out"), mixed);
+    const std::string text = read_text_file(folder.file("out") + "/" + kFleetFile);
+    for (const char* words :
+         {"\"tta_s\": null", "\"tta_from_start_s\": null", "\"completion_s\": 90.0",
+          "\"missed\": false", "\"count\": 0,\n   \"mean\": null"}) {
+        EXPECT_THAT(text, testing::HasSubstr(words));
+    }
+}
+
 /// Settings alone do not tell jobs that have nothing but a name.
 TEST(FleetRecord, AnotherFleetIsRefused) {
     FleetPlan plan;
