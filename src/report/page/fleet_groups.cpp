@@ -239,10 +239,9 @@ ReportTable fleet_room_table(const std::vector<FleetGroup>& groups) {
             for (const FleetJobResult& job : jobs) {
                 table.rows.push_back(
                     {.name = fmt::format("{}, seed {}: {}", group.label, result->seed, job.name),
-                     .note = "",
                      .cells = {{.main = fmt::format("{}", job.grants.value_or(0))},
-                               {.main = fmt::format("{:.1f}", *job.room_taken_s)},
-                               {.main = fmt::format("{:.1f}", *job.room_given_s)}}});
+                               {.main = fmt::format("{:.1f}", job.room_taken_s.value_or(0))},
+                               {.main = fmt::format("{:.1f}", job.room_given_s.value_or(0))}}});
             }
         }
     }
