@@ -59,11 +59,6 @@ std::optional<Lease> LeaseLedger::take(std::int64_t n) {
                  .samples = reader_.samples(taken->slice)};
 }
 
-std::optional<LeaseSlice> LeaseLedger::slice_of(std::uint64_t id) const {
-    const auto found = outstanding_.find(id);
-    return found == outstanding_.end() ? std::nullopt : std::optional(found->second.slice);
-}
-
 std::optional<LeasedSlice> LeaseLedger::take_slice(std::int64_t n) {
     if (n < 1) {
         fail<UsageError>({.where = "lease",

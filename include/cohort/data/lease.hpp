@@ -69,8 +69,6 @@ public:
     [[nodiscard]] std::optional<Lease> take(std::int64_t n);
     /// As take(), without looking up the samples, for a coordinator that deals leases to others.
     [[nodiscard]] std::optional<LeasedSlice> take_slice(std::int64_t n);
-    /// The slice of an outstanding lease; std::nullopt for any other id.
-    [[nodiscard]] std::optional<LeaseSlice> slice_of(std::uint64_t id) const;
 
     /// Ends an outstanding lease. False when `id` is not outstanding (already ended, revoked, or
     /// never dealt): then nothing changes and its gradient must not be used.

@@ -139,7 +139,7 @@ struct FleetJobResult {
     [[nodiscard]] bool missed() const noexcept { return target_accuracy > 0 && !target_s; }
     /// Seconds since its arrival. None: it has not ended.
     [[nodiscard]] std::optional<double> completion_s() const {
-        return ended() ? std::optional(*end_s - arrival_s) : std::nullopt;
+        return ended() && end_s ? std::optional(*end_s - arrival_s) : std::nullopt;
     }
     /// The same until the target was reached; for a job that missed it its completion, which is a
     /// lower bound. None: it had no target, or has not ended.

@@ -71,32 +71,27 @@ std::vector<double> log_ticks(double from, double to) {
     return ticks;
 }
 
-/// A label's jobs that count, and the times since arrival, in order, of those that got there.
-struct Reached {
-    std::size_t jobs = 0;
-    std::vector<double> times_s;
-};
-
-Reached reached(const FleetGroup& group, bool targets) {
+/// Times since arrival, in order, of the jobs that reached their target.
+std::vector<double> reached_s(const FleetGroup& group, bool targets) {
     constexpr double kLeast = 1e-3;  // a logarithm is taken
-    Reached found;
+    std::vector<double> times;
     for (const FleetJobResult& job : group.all.jobs) {
-        found.jobs += !targets || job.target_accuracy > 0 ? 1 : 0;
         const auto time_s = targets ? job.tta_s() : job.completion_s();
-        if (time_s && (!targets || !job.missed())) {
-            found.times_s.push_back(std::max(kLeast, *time_s));
+        if (time_s && (!targets || job.target_s)) {
+            times.push_back(std::max(kLeast, *time_s));
         }
     }
-    std::ranges::sort(found.times_s);
-    return found;
+    std::ranges::sort(times);
+    return times;
 }
 
-void add_steps(Picture& picture, const std::string& label, const Reached& reached,
-               std::size_t index, const Scale& x, const Scale& y) {
+/// @param jobs  that count
+void add_steps(Picture& picture, const std::string& label, const std::vector<double>& times,
+               std::ptrdiff_t jobs, std::size_t index, const Scale& x, const Scale& y) {
     std::string points = fmt::format("{},{}", place(x.begin), place(y(0)));
-    const double step = 100.0 / static_cast<double>(reached.jobs);
+    const double step = 100.0 / static_cast<double>(jobs);
     double share = 0;
-    for (const double time : reached.times_s) {
+    for (const double time : times) {
         const std::string at = place(x(std::log10(time)));
         points += fmt::format(" {},{}", at, place(y(share)));
         share += step;
@@ -153,11 +148,11 @@ std::string draw_fleet_ratios(const std::vector<FleetGroup>& groups) {
 std::string draw_fleet_times(const std::vector<FleetGroup>& groups) {
     constexpr double kMargin = 0.05;  // of a decade
     const bool targets = has_targets(groups);
-    std::vector<Reached> all;
+    std::vector<std::vector<double>> times;
     double least = HUGE_VAL;
     double most = 0;
     for (const FleetGroup& group : groups) {
-        const std::vector<double>& of = all.emplace_back(reached(group, targets)).times_s;
+        const std::vector<double>& of = times.emplace_back(reached_s(group, targets));
         least = of.empty() ? least : std::min(least, of.front());
         most = of.empty() ? most : std::max(most, of.back());
     }
@@ -181,7 +176,10 @@ std::string draw_fleet_times(const std::vector<FleetGroup>& groups) {
     picture.x_axis(x, y.begin, 0, {}, "time since arrival, s (logarithmic)");
     picture.y_axis(y, kTimesLeft, x.end - x.begin, round_ticks(0, 100, 5), what + ", %");
     for (std::size_t i = 0; i < groups.size(); ++i) {
-        add_steps(picture, groups[i].label, all[i], i, x, y);
+        const auto jobs = std::ranges::count_if(groups[i].all.jobs, [&](const FleetJobResult& job) {
+            return !targets || job.target_accuracy > 0;
+        });
+        add_steps(picture, groups[i].label, times[i], jobs, i, x, y);
     }
     return picture.done();
 }

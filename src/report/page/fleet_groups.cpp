@@ -224,25 +224,24 @@ ReportTable fleet_room_table(const std::vector<FleetGroup>& groups) {
         .title = "Room that jobs made for each other",
         .caption =
             "seconds of a job's pace alone, as predicted: what grants brought it, and what it gave "
-            "to those of others (below 0: it gained by them); of each fleet the jobs that took and "
-            "gave most, all others are in " +
+            "to those of others (below 0: it gained by them); of the first seed of each label the "
+            "jobs that took "
+            "and gave most, all others are in " +
             std::string(kFleetJobsFile),
         .columns = {"grants", "taken", "given"},
         .rows = {},
         .rows_are = "job"};
     for (const FleetGroup& group : groups) {
-        for (const FleetResult* result : group.results) {
-            std::vector<FleetJobResult> jobs = result->jobs;
-            std::erase_if(jobs, [&](const FleetJobResult& job) { return moved_s(job) == 0; });
-            std::ranges::stable_sort(jobs, std::ranges::greater(), moved_s);
-            jobs.resize(std::min(jobs.size(), kMostRows));
-            for (const FleetJobResult& job : jobs) {
-                table.rows.push_back(
-                    {.name = fmt::format("{}, seed {}: {}", group.label, result->seed, job.name),
-                     .cells = {{.main = fmt::format("{}", job.grants.value_or(0))},
-                               {.main = fmt::format("{:.1f}", job.room_taken_s.value_or(0))},
-                               {.main = fmt::format("{:.1f}", job.room_given_s.value_or(0))}}});
-            }
+        std::vector<FleetJobResult> jobs = group.results.front()->jobs;
+        std::erase_if(jobs, [&](const FleetJobResult& job) { return moved_s(job) == 0; });
+        std::ranges::stable_sort(jobs, std::ranges::greater(), moved_s);
+        jobs.resize(std::min(jobs.size(), kMostRows));
+        for (const FleetJobResult& job : jobs) {
+            table.rows.push_back(
+                {.name = fmt::format("{}: {}", group.label, job.name),
+                 .cells = {{.main = fmt::format("{}", job.grants.value_or(0))},
+                           {.main = fmt::format("{:.1f}", job.room_taken_s.value_or(0))},
+                           {.main = fmt::format("{:.1f}", job.room_given_s.value_or(0))}}});
         }
     }
     return table;

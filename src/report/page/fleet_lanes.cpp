@@ -66,8 +66,8 @@ std::string job_words(const FleetJobResult& job) {
         "{}: {}, {}, {}, {}; arrived {} s, started {} s", job.name, job.workload, job.mode,
         counted(job.worker_nodes.size(), "worker"), counted(job.server_nodes.size(), "server"),
         seconds_text(job.arrival_s), seconds_text(*job.start_s));
-    if (job.target_s) {
-        text += fmt::format(", target after {} s", seconds_text(*job.tta_s()));
+    if (const auto tta_s = job.tta_s(); tta_s && job.target_s) {
+        text += fmt::format(", target after {} s", seconds_text(*tta_s));
     } else if (job.ended()) {
         text += fmt::format(", {} after {} s", job.missed() ? "target missed, over" : "over",
                             seconds_text(*job.completion_s()));

@@ -40,7 +40,7 @@ inline constexpr std::array<FleetTime, 2> kFleetTimes{
 [[nodiscard]] std::vector<std::string> fleet_verdicts(const std::vector<FleetGroup>& groups);
 /// Times of jobs and use of the cluster, by label.
 [[nodiscard]] ReportTable fleet_table(const std::vector<FleetGroup>& groups);
-/// Jobs that took and gave most room by grants; no rows: nobody did.
+/// Jobs of first seeds that took and gave most room by grants; no rows: nobody did.
 [[nodiscard]] ReportTable fleet_room_table(const std::vector<FleetGroup>& groups);
 /// Logarithms, as change_text and apart_text take them.
 [[nodiscard]] Interval log_ratio(const Interval& ratio);

@@ -46,8 +46,10 @@ void add_use(FleetSummary& summary, const std::vector<FleetUsePoint>& use) {
 }  // namespace
 
 std::optional<double> FleetJobResult::tta_s() const {
-    return ended() && target_accuracy > 0 ? std::optional(target_s.value_or(*end_s) - arrival_s)
-                                          : std::nullopt;
+    const bool has_target = ended() && target_accuracy > 0;
+    return has_target && target_s ? *target_s - arrival_s
+           : has_target           ? completion_s()
+                                  : std::nullopt;
 }
 
 std::optional<double> FleetJobResult::slowdown() const {

@@ -181,13 +181,13 @@ TEST(FleetPage, SaysWhoMadeRoomForWhom) {
     const FleetResult result = fleet("room", 7, jobs);
     const ReportTable table = fleet_room_table(group_fleets({result}));
     ASSERT_EQ(table.rows.size(), 2U);
-    EXPECT_EQ(table.rows[0].name, "room, seed 7: asker");
+    EXPECT_EQ(table.rows[0].name, "room: asker");
     EXPECT_EQ(table.rows[0].cells.at(1).main, "8.2");
     EXPECT_EQ(table.rows[1].cells.at(2).main, "3.5");
     const FleetResults all{.files = {"x"}, .results = {result}};
     EXPECT_THAT(report_html(all), HasSubstr("; 2 grants, took 8.2 s of room, gave 0.0 s"));
     EXPECT_THAT(report_html(all), HasSubstr("Room that jobs made"));
-    EXPECT_THAT(report_markdown(all), HasSubstr("| room, seed 7: giver | 0 | 0.0 | 3.5 |"));
+    EXPECT_THAT(report_markdown(all), HasSubstr("| room: giver | 0 | 0.0 | 3.5 |"));
     EXPECT_THAT(fleet_jobs_csv(all), HasSubstr(",2,8.25,0,0 1,1,"));
 }
 
