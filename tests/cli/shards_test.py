@@ -32,10 +32,12 @@ class Shards(ProgramTest):
         end = time.monotonic() + 60
         while not (job.out / "ctl" / "run").exists() and time.monotonic() < end:
             time.sleep(0.02)
-        self.assertIn("0.250:0.750 follow at the next fence", job.ctl("servers", "1:3").stdout)
-        text = ""
-        while "layout 1" not in text:
-            text = job.ctl("servers").stdout
+        for number, (words, shares) in enumerate((("1:1000000", "0.000:1.000"), ("capacity", "0.500:0.500"),
+                                                  ("1:3", "0.250:0.750")), start=1):
+            self.assertIn(shares + " follow at the next fence", job.ctl("servers", words).stdout)
+            text = ""
+            while f"layout {number}" not in text:
+                text = job.ctl("servers").stdout
         self.assertIn("server 1 (rank 1 (host", text)
         self.assertIn(": 0.7", text)
         self.assertIn("2 numbers above 0", job.ctl("servers", "1:2:3", code=2).stderr)
