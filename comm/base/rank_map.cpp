@@ -45,7 +45,9 @@ std::vector<int> RankMap::on_node(int node) const {
 
 std::string RankMap::describe(int rank) const {
     const RankInfo& info = ranks.at(static_cast<std::size_t>(rank));
-    return fmt::format("rank {} (host {}, pid {})", rank, info.host, info.pid);
+    const std::string fleet =
+        info.fleet_rank < 0 ? "" : fmt::format("rank {} of the fleet, ", info.fleet_rank);
+    return fmt::format("rank {} ({}host {}, pid {})", rank, fleet, info.host, info.pid);
 }
 
 std::string RankMap::describe(const std::vector<int>& some) const {

@@ -222,6 +222,11 @@ StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicat
     check_mpi(MPI_Comm_size(comms.world, &size));
     const double limit = options.stall_limit_s > 0 ? 2 * options.stall_limit_s : 120;
     Introduction own = introduce(options, env, roster.own_rank);
+    int processes = 0;
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &processes));
+    if (processes > size) {
+        check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &own.info.fleet_rank));
+    }
     check_options(exchange(own, comms.world, size, limit));
     comms.open_shared();
     check_mpi(MPI_Bcast(&own.leader, 1, MPI_INT, 0, comms.node));

@@ -157,11 +157,11 @@ public:
             ->type_name("TABLE.KEY=VALUE");
         value(app, "--label", label_, "Name of this result in comparisons; empty: the file's")
             ->type_name("TEXT");
-        value(
-            app, "--alone", alone_,
-            "Virtual jobs: run each one alone, too, time only, to tell how much slower it is among "
-            "the others")
-            ->check(CLI::IsMember({"on", "off"}));
+        alone_option_ =
+            value(app, "--alone", alone_,
+                  "Virtual jobs: run each one alone, too, time only, to tell how much slower it is "
+                  "among the others")
+                ->check(CLI::IsMember({"on", "off"}));
         value(app, "--threads", threads_,
               "Threads that compute the gradients of all jobs; 0: all cores; changes no result",
               Limits<int>{.least = 0, .most = kMaxThreads});
@@ -228,6 +228,8 @@ private:
         need(!resume_ || !overwrite_, "--resume, --overwrite", "they exclude each other",
              "one of them");
         need(threads_ == 0, "--threads", "ranks share their host's cores", "none on real ranks");
+        need(alone_option_->count() == 0, "--alone", "real jobs are not run alone, too",
+             "none on real ranks");
         const std::vector<TrainOptions> jobs = train_jobs(plan, out_, overwrite_);
         const StopSignal stop("all jobs end after a checkpoint");
         RankPool pool;
@@ -313,6 +315,7 @@ private:
     std::vector<std::string> set_;
     std::string label_;
     std::string alone_ = "on";
+    const CLI::Option* alone_option_ = nullptr;
     int threads_ = 0;
 };
 

@@ -51,7 +51,7 @@ bool gets_back(RoomRule rule, const RoomJob& giver, const RoomJob& asker) {
 class Review {
 public:
     Review(RoomRule rule, std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs,
-           std::span<const double> present, const std::map<int, double>& caps)
+           std::span<const double> present, const WeightCaps& caps)
         : rule_(rule),
           jobs_(jobs),
           model_(nodes, placed_jobs(jobs)),
@@ -61,8 +61,11 @@ public:
           present_(present.begin(), present.end()) {
         const ContentionModel::Solution solution = model_.solve(present);
         for (std::size_t job = 0; job < jobs.size(); ++job) {
-            const auto cap = caps.find(jobs[job].id);
-            most_.push_back(cap == caps.end() ? RoomLimits::kMostWeight : cap->second);
+            double most = RoomLimits::kMostWeight;
+            for (const auto& [pair, cap] : caps) {
+                most = pair.first == jobs[job].id ? std::min(most, cap) : most;
+            }
+            most_.push_back(most);
             const double measured = jobs[job].measured;
             corrections_.push_back(measured > 0 ? measured / solution.progress(job) : 1);
         }
@@ -197,16 +200,7 @@ void RoomLedger::review(double now_s, std::span<const NodeRoom> nodes,
         return;
     }
     const std::vector<double> present = weights_of(jobs);
-    std::set<int> ids;
-    for (const RoomJob& job : jobs) {
-        ids.insert(job.id);
-    }
-    if (ids == reviewed_) {
-        protect_givers(jobs);
-    } else {
-        caps_.clear();
-        reviewed_ = std::move(ids);
-    }
+    protect_givers(jobs);
     if (slower_than_without(jobs)) {
         none_until_s_ = now_s + RoomLimits::kPauseSeconds;
     }
@@ -248,7 +242,7 @@ void RoomLedger::protect_givers(std::span<const RoomJob> jobs) {
             const auto found = grants_.find(other.id);
             if (found != grants_.end() && found->second.givers.contains(job.id) &&
                 !gets_back(rule_, job, other)) {
-                caps_[other.id] = std::max(1.0, kReturned * found->second.weight);
+                caps_[{other.id, job.id}] = std::max(1.0, kReturned * found->second.weight);
             }
         }
     }
@@ -297,7 +291,9 @@ void RoomLedger::replace(std::map<int, RoomGrant> grants) {
 
 void RoomLedger::release(int job) {
     counts_.returned += static_cast<int>(grants_.erase(job));
-    reviewed_.erase(job);
+    std::erase_if(caps_, [job](const auto& cap) {
+        return cap.first.first == job || cap.first.second == job;
+    });
 }
 
 double RoomLedger::weight(int job) const {

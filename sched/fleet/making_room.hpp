@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cohort/sched/fleet_rules.hpp"
@@ -67,6 +67,9 @@ struct PlanEffect {
     std::map<int, double> losses = {};  ///< by job that shares a link with the asker
 };
 
+/// Largest weight of an asker (first) that took too much from a giver (second), by their ids.
+using WeightCaps = std::map<std::pair<int, int>, double>;
+
 /// Grants in force, and how many there were. Pure: times are given.
 class RoomLedger {
 public:
@@ -84,7 +87,7 @@ public:
     /// them. Predictions are multiplied by what was measured with the present
     /// weights, relative to what is predicted for them. What was measured has the last word: a job
     /// that is below the least pace and gives way to grants gets them back, three quarters at each
-    /// review, until there are other jobs or plans; when the same jobs went faster without grants,
+    /// review, until it or the asker ends or changes its plan; when the same jobs went faster without grants,
     /// there are none for RoomLimits::kPauseSeconds.
     void review(double now_s, std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs);
     /// The job has ended, died, or changed its plan: its grants are over.
@@ -111,8 +114,7 @@ private:
 
     RoomRule rule_;
     std::map<int, RoomGrant> grants_;  ///< by asker
-    std::set<int> reviewed_;           ///< jobs of the last review that have kept their plans
-    std::map<int, double> caps_;       ///< largest weight, of askers that took too much of these
+    WeightCaps caps_;
     std::map<int, double> baseline_;   ///< pace by job of the same jobs without grants, measured
     double none_until_s_ = 0;
     Counts counts_;

@@ -10,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/formats/profile.hpp"
+#include "cohort/tensor/device.hpp"
 #include "sim/scenario/option_list.hpp"
 #include "train/run/option_list.hpp"
 
@@ -57,6 +58,9 @@ void set_real_options(const FleetPlan& plan, TrainOptions& options) {
         if (!known) {
             refuse_real(option, "not an option of real jobs",
                         "an option of cohort train that cohort simulate has not", option.key);
+        }
+        if (option.key == "device" && !is_device_name(option.text)) {
+            expected = "auto, cpu, cuda or cuda:INDEX";
         }
         if (!expected.empty()) {
             refuse_real(option, "the value cannot be used", expected, option.text);

@@ -9,6 +9,9 @@
 namespace cohort {
 namespace {
 
+/// Names the source of what the command line put in place of the file's; the key follows.
+const std::string kOverride = "--set ";
+
 [[noreturn]] void fail_by(TomlReader::Kind kind, const ErrorText& text) {
     if (kind == TomlReader::Kind::kData) {
         fail<FileError>(text);
@@ -52,7 +55,7 @@ void put_override(toml::table& file, const std::string& text,
              .got = text});
     }
     const std::string value = text.substr(equals + 1);
-    const std::string source = "--set " + text.substr(0, equals);
+    const std::string source = kOverride + text.substr(0, equals);
     toml::table parsed;
     try {
         parsed = toml::parse("value = " + value, source);
@@ -87,6 +90,9 @@ toml::table TomlReader::parse(std::string_view text) const {
 
 std::string TomlReader::where(const toml::node& node, std::string_view key) const {
     const toml::source_region& source = node.source();
+    if (source.path && source.path->starts_with(kOverride)) {
+        return *source.path;
+    }
     return fmt::format("{}, line {}{}{}", source.path ? *source.path : path_,
                        std::max<unsigned>(1, source.begin.line), key.empty() ? "" : ", ", key);
 }

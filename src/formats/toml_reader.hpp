@@ -39,7 +39,8 @@ public:
     [[nodiscard]] toml::table parse() const;
     [[nodiscard]] toml::table parse(std::string_view text) const;
 
-    /// "e.toml, line 3, lr", of the file that the node is from. @param key  empty: without it
+    /// "e.toml, line 3, lr", of the file that the node is from, or "--set defaults.lr".
+    /// @param key  empty: without it
     [[nodiscard]] std::string where(const toml::node& node, std::string_view key) const;
     [[noreturn]] void refuse(const toml::node& node, std::string_view key, std::string_view what,
                              std::string_view expected, std::string_view got = "") const;

@@ -7,6 +7,24 @@
 #include "core/log.hpp"
 
 namespace cohort {
+namespace {
+
+/// Of "cuda" and "cuda:INDEX"; -1: another name.
+int cuda_index(std::string_view name) noexcept {
+    constexpr std::string_view kCuda = "cuda";
+    if (name == kCuda) {
+        return 0;
+    }
+    int index = -1;
+    if (name.starts_with(kCuda) && name.substr(kCuda.size()).starts_with(':')) {
+        const char* end = name.data() + name.size();
+        const auto [stop, error] = std::from_chars(name.data() + kCuda.size() + 1, end, index);
+        index = error == std::errc{} && stop == end ? index : -1;
+    }
+    return index;
+}
+
+}  // namespace
 
 void warn_of_unused_gpus() {
     const UsableGpus gpus = usable_gpus();
@@ -15,33 +33,25 @@ void warn_of_unused_gpus() {
     }
 }
 
+bool is_device_name(std::string_view name) noexcept {
+    return name == "auto" || name == "cpu" || cuda_index(name) >= 0;
+}
+
 std::unique_ptr<Device> make_device(std::string_view name, int threads) {
+    if (!is_device_name(name)) {
+        fail<UsageError>({.where = "--device",
+                          .what = "unknown device",
+                          .expected = "auto, cpu, cuda or cuda:<index>",
+                          .got = name});
+    }
     if (name == "auto") {
         if (usable_gpus().count > 0) {
             return make_cuda_device(0);
         }
         warn_of_unused_gpus();
-        return make_cpu_device(threads);
     }
-    if (name == "cpu") {
-        return make_cpu_device(threads);
-    }
-    if (name == "cuda") {
-        return make_cuda_device(0);
-    }
-    constexpr std::string_view kPrefix = "cuda:";
-    if (name.starts_with(kPrefix)) {
-        int index = -1;
-        const char* end = name.data() + name.size();
-        const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, index);
-        if (error == std::errc{} && stop == end && index >= 0) {
-            return make_cuda_device(index);
-        }
-    }
-    fail<UsageError>({.where = "--device",
-                      .what = "unknown device",
-                      .expected = "auto, cpu, cuda or cuda:<index>",
-                      .got = name});
+    const int index = cuda_index(name);
+    return index >= 0 ? make_cuda_device(index) : make_cpu_device(threads);
 }
 
 }  // namespace cohort

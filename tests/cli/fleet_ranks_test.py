@@ -176,6 +176,8 @@ class FleetOnRanks(ProgramTest):
             self.assertIn(words, done.stderr)
             self.assertIn("job 'a", done.stderr)
             self.assertFalse(self.out().exists())
+        done = run_ranks(4, "fleet", self.file(FLEET + "[[job]]\nname = \"a\"\n"), "--out", self.out(), "--alone", "off", code=2)
+        self.assertIn("[--alone] real jobs are not run alone", done.stderr)
 
 
 if __name__ == "__main__":

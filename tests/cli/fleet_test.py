@@ -117,14 +117,17 @@ class Fleet(ProgramTest):
         for text, code, words in (
                 (FLEET.replace("workers = 16", "workers = 17"), 2, "job 'large'] the job can never start"),
                 (FLEET.replace("arrival = 1", "arrival = -1"), 2, "line 24, job 'large', arrival]"),
-                (FLEET.replace("{data}", "missing.h5"), 3, "missing.h5"),
+                (FLEET.replace("{data}", "missing.h5"), 3, "job 'hit'] [missing.h5]"),
                 (FLEET.replace("[cluster]", "[cluster"), 2, "line 2]"),
                 (FLEET + "[real]\nlr = 0.1\n", 2, "real.lr] an option of virtual jobs too"),
                 (FLEET + "[real]\nresume = true\n", 2, "expected cohort fleet --resume"),
+                (FLEET + "[real]\ndevice = \"gpu1\"\n", 2, "real.device] the value cannot be used; expected auto, cpu, cuda or"),
                 (FLEET + "[real]\nloader-threads = \"x\"\n", 2, "real.loader-threads] the value cannot be used")):
             done = run("fleet", self.file(text), "--out", self.out(), code=code)
             self.assertIn(words, done.stderr)
             self.assertFalse(self.out().exists())
+        wrong = run("fleet", self.file(FLEET), "--set", "defaults.batch=-1", code=2)
+        self.assertIn("[--set defaults.batch] the value", wrong.stderr)
         self.assertIn("a file of jobs is needed", run("fleet", code=2).stderr)
         self.assertIn("nothing to resume", run("fleet", self.file(FLEET), "--resume", code=2).stderr)
 

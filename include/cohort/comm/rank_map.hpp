@@ -20,8 +20,11 @@ struct RankInfo {
     std::string cores;  ///< cores it may run on, "0-3,8"
     Role role = Role::kWorker;
     std::string device = "cpu";  ///< what its role computes on: "cpu", "cuda:1"
+    int fleet_rank = -1;         ///< of a job of a fleet: the rank there; else -1
 
-    auto fields() { return std::tie(rank, host, pid, node, node_rank, cores, role, device); }
+    auto fields() {
+        return std::tie(rank, host, pid, node, node_rank, cores, role, device, fleet_rank);
+    }
 };
 
 /// The placement of the ranks, the same on every rank. With parameter servers the ranks 0..S-1 are
@@ -39,7 +42,7 @@ struct RankMap {
     [[nodiscard]] int nodes() const noexcept;
     /// World ranks on a node, ascending.
     [[nodiscard]] std::vector<int> on_node(int node) const;
-    /// "rank 3 (host h1, pid 4711)".
+    /// "rank 3 (host h1, pid 4711)"; of a job of a fleet "rank 3 (rank 8 of the fleet, host ...)".
     [[nodiscard]] std::string describe(int rank) const;
     /// The same for several, with commas; "nobody" for none.
     [[nodiscard]] std::string describe(const std::vector<int>& some) const;

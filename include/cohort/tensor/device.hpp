@@ -134,6 +134,9 @@ void warn_of_unused_gpus();
 /// oneDNN's version, e.g. "2.6.3".
 [[nodiscard]] std::string dnnl_version_text();
 
+/// Whether `--device` can have this value, whatever devices there are here.
+[[nodiscard]] bool is_device_name(std::string_view name) noexcept;
+
 /// Makes the device named by `--device`: "cpu", "cuda", "cuda:1", or "auto": the first usable GPU
 /// if there is one, else the CPU (see usable_gpus()). Errors: UsageError for another name; those of
 /// make_cuda_device.

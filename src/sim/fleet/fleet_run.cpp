@@ -84,6 +84,8 @@ FleetParts::FleetParts(const FleetPlan& plan) : plan_(plan), profile_(load_profi
             throw UsageError(fmt::format("[{}] {}", plan.jobs[job].place, error.what()));
         } catch (const ShapeError& error) {
             throw UsageError(fmt::format("[{}] {}", plan.jobs[job].place, error.what()));
+        } catch (const FileError& error) {
+            throw FileError(fmt::format("[{}] {}", plan.jobs[job].place, error.what()));
         }
     }
 }

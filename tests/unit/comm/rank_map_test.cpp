@@ -40,6 +40,8 @@ TEST(RankMap, DescribesRanks) {
     EXPECT_EQ(map.describe(std::vector{0, 1}),
               "rank 0 (host h0, pid 100), rank 1 (host h1, pid 101)");
     EXPECT_EQ(map.describe(std::vector<int>{}), "nobody");
+    map.ranks[3].fleet_rank = 8;
+    EXPECT_EQ(map.describe(3), "rank 3 (rank 8 of the fleet, host h1, pid 103)");
 }
 
 TEST(RankMap, HasALineForEachHost) {
