@@ -87,8 +87,8 @@ public:
     /// them. Predictions are multiplied by what was measured with the present
     /// weights, relative to what is predicted for them. What was measured has the last word: a job
     /// that is below the least pace and gives way to grants gets them back, three quarters at each
-    /// review, until it or the asker ends or changes its plan; when the same jobs went faster without grants,
-    /// there are none for RoomLimits::kPauseSeconds.
+    /// review, until it or the asker ends or changes its plan; when the same jobs went faster
+    /// without grants, there are none for RoomLimits::kPauseSeconds.
     void review(double now_s, std::span<const NodeRoom> nodes, std::span<const RoomJob> jobs);
     /// The job has ended, died, or changed its plan: its grants are over.
     void release(int job);
@@ -115,7 +115,7 @@ private:
     RoomRule rule_;
     std::map<int, RoomGrant> grants_;  ///< by asker
     WeightCaps caps_;
-    std::map<int, double> baseline_;   ///< pace by job of the same jobs without grants, measured
+    std::map<int, double> baseline_;  ///< pace by job of the same jobs without grants, measured
     double none_until_s_ = 0;
     Counts counts_;
 };

@@ -47,7 +47,8 @@ void each_of_exchange(Options& o, const Visit& visit) {
           o.node_staging);
     each_shard_option(o, visit);
     visit({"--push-tree",
-           "Servers: sum pushes over hosts on their way: off, auto (a tree by the measured rates of cards; "
+           "Servers: sum pushes over hosts on their way: off, auto (a tree by the measured rates "
+           "of cards; "
            "parameters come down the same way where that is quicker), or groups of hosts whose "
            "first is the head, 0,1,2/3,4,5",
            "TREE"},
