@@ -44,14 +44,13 @@ class JobRoom {
 public:
     static constexpr Clock::Seconds kHolds{30};
 
-    /// @param clock  outlives it  @param tell  sends to the controller; from the coordinator's
-    /// thread
-    JobRoom(RealJob job, const Clock& clock, std::function<void(FleetReport)> tell)
-        : job_(std::move(job)), clock_(clock), tell_(std::move(tell)) {}
+    /// @param job  without its parameters  @param clock  outlives it
+    JobRoom(RealJob job, const Clock& clock) : job_(std::move(job)), clock_(clock) {}
 
-    /// Number of the job's parameters, before the run.
-    void set_parameters(std::int64_t count) {
-        job_.parameter_bytes = static_cast<double>(count) * sizeof(float);
+    /// Before the run. @param tell  sends to the controller, on the coordinator's thread
+    void begins(std::int64_t parameters, std::function<void(FleetReport)> tell) {
+        job_.parameter_bytes = static_cast<double>(parameters) * sizeof(float);
+        tell_ = std::move(tell);
     }
     /// Calls look() after each update and change of the plan.
     [[nodiscard]] std::unique_ptr<TrainHook> observer();

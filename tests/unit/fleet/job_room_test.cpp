@@ -13,6 +13,7 @@ namespace cohort {
 namespace {
 
 constexpr double kCardBytes = 100e6;
+constexpr std::int64_t kParameters = 2500000;
 
 /// A server on host 0, workers on hosts 0 and 1.
 RealJob two_hosts() {
@@ -22,7 +23,7 @@ RealJob two_hosts() {
             .nodes = 2,
             .cores = 4,
             .card_bytes_s = kCardBytes,
-            .parameter_bytes = 10e6};
+            .parameter_bytes = 4.0 * static_cast<double>(kParameters)};
 }
 
 TEST(RealNeeds, AreTheTransfersBetweenHostsAtTheMeasuredPace) {
@@ -50,6 +51,9 @@ TEST(RealNeeds, AreTheTransfersBetweenHostsAtTheMeasuredPace) {
 
 class Observed : public testing::Test {
 protected:
+    Observed() {
+        room.begins(kParameters, [this](FleetReport one) { told.push_back(std::move(one)); });
+    }
     void step(double seconds) { room.observer()->on_step(run, run.step(10, seconds)); }
     void switched() { room.observer()->on_switch(run, {}); }
     void measured(double compute_s) {
@@ -60,8 +64,7 @@ protected:
     TempFolder folder;
     FakeTrainControl run{folder.path()};
     std::vector<FleetReport> told;
-    JobRoom room{two_hosts(), run.clock(),
-                 [this](FleetReport one) { told.push_back(std::move(one)); }};
+    JobRoom room{two_hosts(), run.clock()};
 };
 
 TEST_F(Observed, TellsEverySecondOnceTimesAreKnown) {
