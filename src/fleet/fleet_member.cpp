@@ -161,6 +161,7 @@ FleetReport take_part(RankPool& pool, const RealFleet& fleet, const FleetOrder& 
         throw;
     }
     world->finalize();
+    pool.set_weight(1);
     report.lost = lost_ranks(*world, order.ranks);
     if (world->left_mpi()) {
         keep(std::move(world));

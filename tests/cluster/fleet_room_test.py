@@ -81,7 +81,7 @@ class Fleet:
         (folder / "profile.toml").write_text(PROFILE, encoding="utf-8")
         file = folder / f"{name}.toml"
         file.write_text(FLEET.format(profile=folder / "profile.toml", data=folder / "data.h5", rule=rule, short=short, long=long,
-                                     card_mb=bits_per_s(RATE) / 8e6), encoding="utf-8")
+                                     card_mb=0.9 * bits_per_s(RATE) / 8e6), encoding="utf-8")
         words = ["-n", sum(SLOTS), "--bind", "none", "--", "fleet", file, "--out", self.out]
         self.process = subprocess.Popen([*hosts.launch(slots=SLOTS), *map(str, words)], stdout=self.log.open("w"),
                                         stderr=subprocess.STDOUT, env={**os.environ, "COHORT": str(COHORT)})

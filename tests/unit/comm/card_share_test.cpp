@@ -27,16 +27,29 @@ TEST(CardShare, RanksAtWorkShareItByTheirWeights) {
     const std::array cards{CardShare(users, 0, kCard), CardShare(users, 1, kCard),
                            CardShare(users, 2, kCard)};
     cards[0].set_weight(4);
-    EXPECT_EQ(cards[0].rate(CardWay::kOut, kNow), 0) << "nobody else sends";
-    cards[1].begins(CardWay::kOut, 1e5, 0, kNow);  // 0.1 s, and counts for 0.2 s
-    EXPECT_EQ(cards[1].rate(CardWay::kOut, kNow), 0) << "the only one at work";
+    EXPECT_EQ(cards[0].rate(CardWay::kOut, kNow), 0) << "nobody else has ever sent";
+    cards[1].begins(CardWay::kOut, 1e5, 0, kNow);  // 0.1 s
     EXPECT_DOUBLE_EQ(cards[0].rate(CardWay::kOut, kNow), kCard * 4 / 5);
-    cards[0].begins(CardWay::kOut, 1e5, kCard * 4 / 5, kNow);
-    cards[2].begins(CardWay::kOut, 1e3, 0, kNow);
+    cards[0].begins(CardWay::kOut, 8e4, kCard * 4 / 5, kNow);
+    cards[2].begins(CardWay::kOut, 1e3, kCard / 6, kNow);
     EXPECT_DOUBLE_EQ(cards[1].rate(CardWay::kOut, kNow), kCard / 6);
-    EXPECT_DOUBLE_EQ(cards[1].rate(CardWay::kOut, kNow + 10ms), kCard / 5) << "2 is done";
+    EXPECT_DOUBLE_EQ(cards[1].rate(CardWay::kOut, kNow + 20ms), kCard / 5) << "2 is done";
+    EXPECT_DOUBLE_EQ(cards[1].rate(CardWay::kOut, kNow + 200ms), kCard)
+        << "0 is done, and finds no queue when it comes back";
     EXPECT_EQ(cards[1].rate(CardWay::kIn, kNow), 0) << "each direction is a card of its own";
-    EXPECT_EQ(cards[1].rate(CardWay::kOut, kNow + 1s), 0) << "all are done";
+    EXPECT_EQ(cards[1].rate(CardWay::kOut, kNow + 20s), 0) << "0 is forgotten";
+}
+
+TEST(CardShare, WhatIsBegunTakesItsTimeOneAfterTheOther) {
+    std::array<CardUser, 2> users;
+    const CardShare first(users, 0, kCard);
+    const CardShare second(users, 1, kCard);
+    second.set_weight(2);
+    for (int chunk = 0; chunk < 5; ++chunk) {
+        second.begins(CardWay::kOut, 1e5, kCard, kNow);
+    }
+    EXPECT_DOUBLE_EQ(first.rate(CardWay::kOut, kNow + 450ms), kCard / 3);
+    EXPECT_DOUBLE_EQ(first.rate(CardWay::kOut, kNow + 550ms), kCard);
 }
 
 TEST(CardShare, EqualWeightsAreLeftToTheCard) {
@@ -46,7 +59,7 @@ TEST(CardShare, EqualWeightsAreLeftToTheCard) {
     second.begins(CardWay::kIn, 1e6, 0, kNow);
     EXPECT_EQ(first.rate(CardWay::kIn, kNow), 0);
     first.set_weight(2);
-    EXPECT_GT(first.rate(CardWay::kIn, kNow), 0);
+    EXPECT_DOUBLE_EQ(first.rate(CardWay::kIn, kNow), kCard * 2 / 3);
     first.set_weight(1);
     EXPECT_EQ(first.rate(CardWay::kIn, kNow), 0) << "the grant has been returned";
 }
