@@ -56,21 +56,20 @@ public:
         }
         return same ? 0 : bytes_per_second_ * own / sum;
     }
-    /// This rank begins to transfer so many bytes, which keeps it at work for as long as they take.
-    /// @param rate  as rate() said just before
-    void begins(CardWay way, double bytes, double rate, Instant now) const {
+    /// This rank has something to transfer, and begins with so many bytes; 0: it waits. It is at
+    /// work for as long as they take the card.
+    void works(CardWay way, double bytes, Instant now) const {
         if (users_.empty()) {
             return;
         }
         std::atomic<std::int64_t>& until = users_[own_].busy_until_ns[index(way)];
-        const double seconds = bytes / (rate > 0 ? rate : bytes_per_second_);
         until.store(std::max(until.load(), nanoseconds(now)) +
-                    static_cast<std::int64_t>(1e9 * seconds));
+                    static_cast<std::int64_t>(1e9 * bytes / bytes_per_second_));
     }
 
 private:
-    /// The next transfer begins late: threads sleep in between.
-    static constexpr std::int64_t kLateNs = 5'000'000;
+    /// Who has more to transfer says so within this time: threads sleep in between.
+    static constexpr std::int64_t kLateNs = 10'000'000;
     /// A rank that has used the card before this time has ended, or will not miss its share.
     static constexpr std::int64_t kForgottenNs = 10'000'000'000;
 
