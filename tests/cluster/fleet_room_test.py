@@ -109,7 +109,7 @@ def with_and_without(folder):
     found = {}
     for rule in "off", "shortest":
         with Hosts(len(SLOTS), RATE, both=True) as hosts:
-            fleet = Fleet(hosts, folder, rule, rule, short=400, long=600)
+            fleet = Fleet(hosts, folder, rule, rule, short=600, long=800)
             found[rule] = fleet.result()
             CHECK.assertEqual([job["state"] for job in found[rule]["jobs"]], ["budget"] * 2, fleet.text())
     off, room = found["off"], found["shortest"]
