@@ -95,10 +95,13 @@ class Fleet:
             CHECK.assertLess(time.monotonic(), end, f"{what}\n{self.text()}")
             time.sleep(0.05)
 
-    def result(self):
-        """fleet.json when all jobs are over."""
-        self.wait_for((self.out / "exit_code").exists, "all jobs end")
+    def record(self):
         return json.loads((self.out / "fleet.json").read_text(encoding="utf-8"))
+
+    def result(self):
+        """The record when all jobs are over."""
+        self.wait_for((self.out / "exit_code").exists, "all jobs end")
+        return self.record()
 
 
 def rates(record):
@@ -130,8 +133,8 @@ def killed(folder):
         fleet = Fleet(hosts, folder, "killed", "shortest", short=4000, long=5000)
         fleet.wait_for(lambda: "'short': its transfers have weight" in fleet.text(), "a grant is given")
         os.kill(rank_process(hosts.processes(0), 1), signal.SIGKILL)
-        fleet.wait_for(lambda: "job 'short' failed" in fleet.text(), "the job fails")
-        record = json.loads((fleet.out / "fleet.json").read_text(encoding="utf-8"))
+        fleet.wait_for(lambda: fleet.record()["jobs"][0]["state"] == "failed", "the job fails")
+        record = fleet.record()
         CHECK.assertEqual([job["state"] for job in record["jobs"]], ["failed", "stopped"], fleet.text())
         CHECK.assertGreaterEqual(record["grants"]["granted"], 1)
         CHECK.assertEqual(record["grants"]["granted"], record["grants"]["returned"])
