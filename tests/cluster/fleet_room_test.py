@@ -100,7 +100,7 @@ class Fleet:
 
     def result(self):
         """The record when all jobs are over."""
-        self.wait_for((self.out / "exit_code").exists, "all jobs end")
+        self.wait_for(lambda: self.process.poll() is not None, "all jobs end")
         return self.record()
 
 
