@@ -119,7 +119,7 @@ public:
           device_(make_device(options.device, options.threads)),
           replica_(
               make_model(options.model, Shape(set_->info().sample_shape), set_->info().classes),
-              *device_, replica_options(*device_, options.precision, false, options.tuning_file)),
+              *device_, replica_options(options.precision, false, options.tuning_file)),
           loader_(set_, loader_options()),
           book_(set_->info(), {}) {
         replica_.initialise(1);

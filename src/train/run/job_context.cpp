@@ -97,10 +97,10 @@ HostAllocator host_allocator(Device& device) {
     };
 }
 
-ReplicaOptions replica_options(const Device& device, Precision precision, bool deterministic,
+ReplicaOptions replica_options(Precision precision, bool deterministic,
                                const std::string& tuning_file) {
     ReplicaOptions options{.deterministic = deterministic, .precision = precision};
-    if (device.kind() != DeviceKind::kCpu && !deterministic && !tuning_file.empty()) {
+    if (!deterministic && !tuning_file.empty()) {
         std::error_code error;  // an error is reported when the file is written
         std::filesystem::create_directories(std::filesystem::path(tuning_file).parent_path(),
                                             error);

@@ -123,7 +123,7 @@ EvaluationReport evaluate_model(const std::string& model_file, const std::string
     const std::shared_ptr<SampleSource> set = open_for(model, data, group, hdf5);
     const std::unique_ptr<Device> device = make_device(device_name, threads);
     Replica replica(make_model(model.model, Shape(model.sample_shape), model.classes), *device,
-                    replica_options(*device, precision, false, tuning_file));
+                    replica_options(precision, false, tuning_file));
     Stream& stream = replica.stream();
     stream.copy(replica.parameters().data(), model.parameters.data(),
                 replica.parameters().size_bytes());
