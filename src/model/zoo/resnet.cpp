@@ -25,10 +25,6 @@ Value bottleneck(GraphBuilder& net, Value x, std::int64_t middle, std::int64_t s
     return net.relu(net.add(conv_norm(net, y, 4 * middle, 1, 1), around));
 }
 
-std::string block_name(int stage, int block) {
-    return "stage" + std::to_string(stage) + ".block" + std::to_string(block);
-}
-
 Graph cifar_resnet(const std::string& name, int depth, const Shape& input, std::int64_t classes) {
     require_image(name, input, 8);
     const int blocks = (depth - 2) / 6;

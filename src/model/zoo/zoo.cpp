@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 #include "cohort/core/error.hpp"
 #include "model/zoo/families.hpp"
@@ -19,6 +20,20 @@ void require_image(std::string_view model, const Shape& input, std::int64_t smal
                           .expected = "[C,H,W] with H, W >= " + std::to_string(smallest),
                           .got = to_string(input)});
     }
+}
+
+bool small_image(const Shape& input) {
+    constexpr std::int64_t kLarge = 96;
+    return std::min(input[1], input[2]) < kLarge;
+}
+
+Value halve(GraphBuilder& net, Value x) {
+    const bool enough = std::min(net.shape(x)[1], net.shape(x)[2]) >= 2;
+    return enough ? net.max_pool(x, {.kernel = 2, .stride = 2}) : x;
+}
+
+std::string block_name(int stage, int block) {
+    return "stage" + std::to_string(stage) + ".block" + std::to_string(block);
 }
 
 Value conv_norm(GraphBuilder& net, Value x, std::int64_t channels, std::int64_t kernel,
@@ -45,9 +60,19 @@ struct Maker {
     Graph (*make)(const Shape& input, std::int64_t classes);
 };
 constexpr Maker kMakers[] = {
-    {"softmax", zoo::softmax}, {"mlp", zoo::mlp},           {"smallcnn", zoo::smallcnn},
-    {"lenet", zoo::lenet},     {"resnet20", zoo::resnet20}, {"resnet56", zoo::resnet56},
-    {"vgg16", zoo::vgg16},     {"resnet50", zoo::resnet50},
+    {"softmax", zoo::softmax},
+    {"mlp", zoo::mlp},
+    {"smallcnn", zoo::smallcnn},
+    {"lenet", zoo::lenet},
+    {"resnet20", zoo::resnet20},
+    {"resnet56", zoo::resnet56},
+    {"vgg16", zoo::vgg16},
+    {"resnet50", zoo::resnet50},
+    {"alexnet", zoo::alexnet},
+    {"vgg13", zoo::vgg13},
+    {"densenet121", zoo::densenet121},
+    {"googlenet", zoo::googlenet},
+    {"mobilenetv2", zoo::mobilenetv2},
 };
 
 }  // namespace
