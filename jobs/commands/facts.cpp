@@ -38,10 +38,11 @@ std::vector<std::string> machine_facts(const LaunchEnv& env) {
 std::string model_facts(const Graph& graph) {
     const auto parameters = static_cast<std::uint64_t>(graph.parameters().elements());
     return fmt::format(
-        "model {}: input {}, {} classes, {} parameters ({}), {:.2f} MFLOP per "
-        "training sample",
+        "model {}: input {}, {} classes, {} parameters ({}), {:.2f} MFLOP per sample forward, "
+        "{:.2f} in training",
         graph.name(), to_string(graph.input_shape()), graph.classes(), format_count(parameters),
-        format_bytes(4 * parameters), graph.training_flops_per_sample() * 1e-6);
+        format_bytes(4 * parameters), graph.forward_flops_per_sample() * 1e-6,
+        graph.training_flops_per_sample() * 1e-6);
 }
 
 std::string dataset_facts(const std::string& group, const SampleSetInfo& info) {
