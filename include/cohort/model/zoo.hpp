@@ -9,8 +9,7 @@
 
 namespace cohort {
 
-/// Names accepted by `make_model`: softmax, mlp, smallcnn, lenet, resnet20, resnet56, vgg16,
-/// resnet50.
+/// Names accepted by `make_model`, listed with sources, sizes and inputs in docs/models.md.
 [[nodiscard]] std::vector<std::string> model_names();
 
 /// What a model is made for.

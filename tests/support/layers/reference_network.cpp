@@ -147,7 +147,8 @@ Value TwinBuilder::note(const std::string& kind, Value value, ReferenceMade laye
     for (const Value input : inputs) {
         indices.push_back(input.index);
     }
-    reference_.append(kind + std::to_string(++made_[kind]), std::move(layer), std::move(indices),
+    const std::string base = (scope_.empty() ? "" : scope_ + ".") + kind;
+    reference_.append(base + std::to_string(++made_[base]), std::move(layer), std::move(indices),
                       net_.shape(value));
     check_invariant(value.index == ++layers_, "values are numbered in the order of the calls");
     return value;

@@ -89,6 +89,10 @@ public:
     explicit TwinBuilder(const Shape& input) : net_("twin", input) {}
 
     [[nodiscard]] Value input() const { return net_.input(); }
+    void scope(const std::string& prefix) {
+        net_.scope(prefix);
+        scope_ = prefix;
+    }
     [[nodiscard]] const Shape& shape(Value value) const { return net_.shape(value); }
 
     Value conv(Value x, const ConvOptions& o) {
@@ -132,7 +136,8 @@ private:
 
     GraphBuilder net_;
     ReferenceNetwork reference_;
-    std::map<std::string, int> made_;
+    std::string scope_;
+    std::map<std::string, int> made_;  ///< by scope and kind
     int layers_ = 0;
 };
 
