@@ -144,10 +144,16 @@ std::vector<std::string> model_names() {
     return names;
 }
 
+bool reads_text(std::string_view name) {
+    return find_maker(kTextMakers, name) != nullptr || name.starts_with(kGptPrefix);
+}
+
+bool is_model(std::string_view name) {
+    return find_maker(kMakers, name) != nullptr || reads_text(name);
+}
+
 Graph make_model(std::string_view name, const ModelInput& input) {
-    const Maker* const found = find_maker(kMakers, name);
-    const bool text = find_maker(kTextMakers, name) != nullptr || name.starts_with(kGptPrefix);
-    if (found == nullptr && !text) {
+    if (!is_model(name)) {
         fail<UsageError>(
             {.where = "--model",
              .what = "unknown model",
@@ -160,7 +166,7 @@ Graph make_model(std::string_view name, const ModelInput& input) {
                           .expected = "at least 2",
                           .got = std::to_string(input.classes)});
     }
-    if (text) {
+    if (reads_text(name)) {
         return make_text_model(name, input);
     }
     if (input.tokens) {
@@ -169,7 +175,7 @@ Graph make_model(std::string_view name, const ModelInput& input) {
                           .expected = "a model of text: lstm, transformer, gpt",
                           .got = "windows of " + to_string(input.shape) + " tokens"});
     }
-    return found->make(input.shape, input.classes);
+    return find_maker(kMakers, name)->make(input.shape, input.classes);
 }
 
 }  // namespace cohort
