@@ -79,9 +79,14 @@ protected:
     Spec spec_;
 };
 
+/// What one sample adds to the loss.
+struct LossExtents {
+    std::int64_t rows = 1;     ///< labels; 1 for squared errors
+    std::int64_t outputs = 0;  ///< per row: classes, or numbers with a target each
+};
 [[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(LossKind kind,
                                                          const KernelContext& context,
-                                                         std::int64_t outputs);
+                                                         const LossExtents& extents);
 [[nodiscard]] std::unique_ptr<KernelSupport> make_cuda_support(Device& device, Stream& stream,
                                                                Precision precision,
                                                                bool deterministic);

@@ -46,7 +46,7 @@ MadeKernel make_cuda_kernel(const FlattenSpec& /*spec*/, const KernelContext& /*
     refuse();
 }
 std::unique_ptr<LossKernel> make_cuda_loss(LossKind /*kind*/, const KernelContext& /*context*/,
-                                           std::int64_t /*outputs*/) {
+                                           const LossExtents& /*extents*/) {
     refuse();
 }
 std::unique_ptr<KernelSupport> make_cuda_support(Device& /*device*/, Stream& /*stream*/,

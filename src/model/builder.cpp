@@ -96,6 +96,18 @@ GraphBuilder::GraphBuilder(std::string name, const Shape& input) {
     graph_.shapes_.push_back(input);
 }
 
+GraphBuilder::GraphBuilder(std::string name, const TokenInput& input)
+    : GraphBuilder(std::move(name), Shape{std::max<std::int64_t>(input.positions, 1)}) {
+    if (input.positions < 1 || input.vocabulary < 1) {
+        fail<ShapeError>({.where = graph_.name_,
+                          .what = "unusable token input",
+                          .expected = "at least 1 position and 1 token",
+                          .got = std::to_string(input.positions) + " positions, a vocabulary of " +
+                                 std::to_string(input.vocabulary)});
+    }
+    graph_.vocabulary_ = input.vocabulary;
+}
+
 Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs) {
     Graph::Node node;
     std::vector<Shape> shapes;
@@ -133,12 +145,12 @@ Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector
 Graph GraphBuilder::finish_with(Value outputs, LossKind loss) {
     const bool classes = loss == LossKind::kSoftmaxCrossEntropy;
     if (outputs.index <= 0 || outputs.index >= graph_.values() ||
-        graph_.shape(outputs).rank() > (classes ? 1 : 2) ||
-        consumers_of(graph_.nodes_, outputs.index) != 0) {
+        graph_.shape(outputs).rank() > 2 || consumers_of(graph_.nodes_, outputs.index) != 0) {
         fail<ShapeError>({.where = graph_.name_,
                           .what = classes ? "unusable logits" : "unusable outputs",
                           .expected = classes
-                                          ? "the unread output of a layer, shape [classes]"
+                                          ? "the unread output of a layer, shape [classes] or "
+                                            "[T, classes]"
                                           : "the unread output of a layer, shape [K] or [T,K]"});
     }
     if (graph_.parameters_.total() == 0) {

@@ -9,8 +9,9 @@ CompiledGraph::CompiledGraph(const ExecutorSetting& setting)
       training(setting.training),
       formats(static_cast<std::size_t>(graph.values())),
       wants_gradient(static_cast<std::size_t>(graph.values()), char{0}) {
-    formats[0] = setting.support == nullptr ? TensorFormat{graph.input_shape(), 1}
-                                            : setting.support->input_format(graph.input_shape());
+    formats[0] = graph.reads_tokens() ? TensorFormat{graph.input_shape(), 1, ElementType::kI32}
+                 : setting.support == nullptr ? TensorFormat{graph.input_shape(), 1}
+                                              : setting.support->input_format(graph.input_shape());
     const KernelContext common{.device = setting.device,
                                .stream = setting.stream,
                                .inputs = {},
@@ -34,7 +35,7 @@ CompiledGraph::CompiledGraph(const ExecutorSetting& setting)
     }
     KernelContext of_loss = common;
     of_loss.inputs.push_back(formats[static_cast<std::size_t>(graph.logits().index)]);
-    loss = make_loss(graph.loss(), of_loss, graph.classes());
+    loss = make_loss(graph.loss(), of_loss, graph.shape(graph.logits()));
 }
 
 bool draws_by_ids(const Graph& graph) {

@@ -11,8 +11,13 @@
 
 namespace cohort {
 
-std::int64_t Graph::classes() const noexcept {
+std::int64_t Graph::outputs() const noexcept {
     return shapes_[static_cast<std::size_t>(logits_.index)].elements();
+}
+
+std::int64_t Graph::positions() const noexcept {
+    const Shape& logits = shapes_[static_cast<std::size_t>(logits_.index)];
+    return loss_ == LossKind::kSoftmaxCrossEntropy && logits.rank() == 2 ? logits[0] : 1;
 }
 
 namespace {

@@ -174,7 +174,7 @@ std::vector<std::string> model_names() {
     return names;
 }
 
-Graph make_model(std::string_view name, const Shape& input, std::int64_t classes) {
+Graph make_model(std::string_view name, const ModelInput& input) {
     const auto* const found = std::find_if(std::begin(kMakers), std::end(kMakers),
                                            [&](const Maker& maker) { return maker.name == name; });
     if (found == std::end(kMakers)) {
@@ -183,13 +183,19 @@ Graph make_model(std::string_view name, const Shape& input, std::int64_t classes
                           .expected = fmt::format("{}", fmt::join(model_names(), ", ")),
                           .got = name});
     }
-    if (classes < 2) {
+    if (input.classes < 2) {
         fail<UsageError>({.where = "--model",
                           .what = "too few classes",
                           .expected = "at least 2",
-                          .got = std::to_string(classes)});
+                          .got = std::to_string(input.classes)});
     }
-    return found->make(input, classes);
+    if (input.tokens) {
+        fail<ShapeError>({.where = found->name,
+                          .what = "the data set holds text",
+                          .expected = "samples of numbers",
+                          .got = "windows of " + to_string(input.shape) + " tokens"});
+    }
+    return found->make(input.shape, input.classes);
 }
 
 }  // namespace cohort

@@ -35,8 +35,16 @@ public:
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] const Shape& input_shape() const noexcept { return shapes_.front(); }
     [[nodiscard]] LossKind loss() const noexcept { return loss_; }
-    /// Number of outputs per sample: classes, or values with a target each.
-    [[nodiscard]] std::int64_t classes() const noexcept;
+    /// Classes that a label can have; of a regression the outputs of a sample.
+    [[nodiscard]] std::int64_t classes() const noexcept { return outputs() / positions(); }
+    /// Labels of a sample: T where the logits are [T,V], else 1 (also for a regression).
+    [[nodiscard]] std::int64_t positions() const noexcept;
+    /// Numbers that infer() returns per sample: positions() * classes().
+    [[nodiscard]] std::int64_t outputs() const noexcept;
+    /// The input is tokens, 32-bit integers 0..vocabulary()-1, instead of numbers.
+    [[nodiscard]] bool reads_tokens() const noexcept { return vocabulary_ > 0; }
+    /// Number of different tokens; 0 where the input is numbers.
+    [[nodiscard]] std::int64_t vocabulary() const noexcept { return vocabulary_; }
     /// Trainable parameters (flat buffer table).
     [[nodiscard]] const FlatLayout& parameters() const noexcept { return parameters_; }
     /// Non-trainable state: running mean and variance of batch norms (flat buffer table).
@@ -46,8 +54,8 @@ public:
         return shapes_.at(static_cast<std::size_t>(value.index));
     }
     [[nodiscard]] int values() const noexcept { return static_cast<int>(shapes_.size()); }
-    /// The output value (value 0 is the input): the logits, [classes] per sample, or the outputs of
-    /// a regression, [K] or [T,K].
+    /// The output value (value 0 is the input): the logits, [classes] or [T, classes] per sample,
+    /// or the outputs of a regression, [K] or [T,K].
     [[nodiscard]] Value logits() const noexcept { return logits_; }
     /// One line per layer: name, kind, output shape, parameters.
     [[nodiscard]] std::string describe() const;
@@ -69,6 +77,13 @@ private:
     std::vector<Initialisation> state_initialisations_;  ///< per state range
     Value logits_;
     LossKind loss_ = LossKind::kSoftmaxCrossEntropy;
+    std::int64_t vocabulary_ = 0;
+};
+
+/// The input of a network that reads text.
+struct TokenInput {
+    std::int64_t positions = 0;   ///< tokens of a sample, T
+    std::int64_t vocabulary = 0;  ///< different tokens, V
 };
 
 /// Builds a network layer by layer:
@@ -85,6 +100,8 @@ class GraphBuilder {
 public:
     /// @param input shape of one sample, [C,H,W], [F] or a sequence [T,F]
     GraphBuilder(std::string name, const Shape& input);
+    /// A network of tokens: the input has shape [T]; only an embedding can read it.
+    GraphBuilder(std::string name, const TokenInput& input);
 
     [[nodiscard]] Value input() const noexcept { return Value{0}; }
     /// Layers made from now on are called `prefix.name`; an empty prefix ends the scope.
@@ -128,8 +145,10 @@ public:
                       {x});
     }
 
-    /// Ends the network with mean softmax cross entropy on `logits`, shape [classes], and fuses
-    /// layers where possible (batch norm + add + ReLU). The builder is empty afterwards.
+    /// Ends the network with mean softmax cross entropy on `logits`, shape [classes], or
+    /// [T, classes] with a label per position (the loss of a sample is the mean over its
+    /// positions), and fuses layers where possible (batch norm + add + ReLU). The builder is empty
+    /// afterwards.
     /// Errors: ShapeError for unusable logits, UsageError for a layer whose output is not used or a
     /// network without parameters.
     [[nodiscard]] Graph finish(Value logits) {

@@ -13,9 +13,21 @@ namespace cohort {
 /// resnet50.
 [[nodiscard]] std::vector<std::string> model_names();
 
+/// What a model is made for.
+struct ModelInput {
+    Shape shape;               ///< of a sample: [C,H,W], [T,F], [F], or [T] tokens
+    std::int64_t classes = 0;  ///< of a label; with tokens the vocabulary
+    bool tokens = false;       ///< samples are windows of T tokens, with a label per position
+};
+
 /// Builds a model of the zoo for samples of shape [C,H,W] (softmax and mlp: any shape).
 /// Errors: UsageError for an unknown name (listing the known ones), ShapeError for an input the
 /// model cannot take, before anything is allocated.
-[[nodiscard]] Graph make_model(std::string_view name, const Shape& input, std::int64_t classes);
+[[nodiscard]] Graph make_model(std::string_view name, const ModelInput& input);
+/// For samples that are numbers.
+[[nodiscard]] inline Graph make_model(std::string_view name, const Shape& shape,
+                                      std::int64_t classes) {
+    return make_model(name, {.shape = shape, .classes = classes});
+}
 
 }  // namespace cohort

@@ -204,7 +204,7 @@ private:
             false);
         Accuracy sums{.samples = samples};
         for (const BatchResult& result : results) {
-            sums.accuracy += static_cast<double>(result.correct);
+            sums.accuracy += result.correct;
             sums.loss += result.loss_sum;
         }
         sums.accuracy /= static_cast<double>(samples);

@@ -48,7 +48,7 @@ double rounded_beside(double value) {
 
 struct ReferenceResult {
     double loss_sum = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     std::vector<double> logits;     ///< [N, outputs]
     std::vector<double> gradients;  ///< of the mean loss, layout of graph.parameters()
     std::vector<double> input_gradient;

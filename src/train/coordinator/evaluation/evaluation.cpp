@@ -93,7 +93,7 @@ std::optional<BatchResult> evaluate_range(Replica& replica, Loader& loader, std:
 
 EvaluationReport evaluation_report(const BatchResult& sums, double seconds) {
     const double count = static_cast<double>(sums.samples);
-    return {.accuracy = static_cast<double>(sums.correct) / count,
+    return {.accuracy = sums.correct / count,
             .loss = sums.loss_sum / count,
             .samples = sums.samples,
             .seconds = seconds};
