@@ -55,7 +55,9 @@ std::vector<bool> slot_nodes(const RankMap& map, const TrainOptions& options) {
 
 int tree_pieces(const TrainOptions& options, std::int64_t floats) {
     const bool automatic = parse_push_tree(options.push_tree).kind == PushTreeChoice::Kind::kAuto;
-    return automatic ? most_pieces(static_cast<double>(floats) * wire_bytes(options.wire)) : 1;
+    return automatic ? most_pieces(static_cast<double>(floats) *
+                                   static_cast<double>(wire_bytes(options.wire)))
+                     : 1;
 }
 
 SlotMemory::SlotMemory(NodeMemory memory, std::int64_t floats)
