@@ -23,6 +23,9 @@ cohort_add_mpi_test(NAME comm_pace_test SOURCES mpi/comm_pace_test.cpp LIBS coho
 cohort_add_mpi_test(NAME ring_sums_test SOURCES mpi/ring_sums_test.cpp LIBS cohort::comm
   RANKS 1 2 3 4 TIMEOUT 300)
 
+cohort_add_mpi_test(NAME ring_wire_test SOURCES mpi/ring_wire_test.cpp LIBS cohort::comm
+  RANKS 1 2 3 4)
+
 add_executable(ring_wait_program mpi/ring_wait_program.cpp)
 target_link_libraries(ring_wait_program PRIVATE cohort::comm cohort_build_settings)
 set_target_properties(ring_wait_program PROPERTIES CXX_EXTENSIONS OFF)

@@ -11,6 +11,15 @@
 // one list serves both: send number j may leave once piece j is complete. Every segment occurs once
 // among the first `scatter` pieces and, but for one, once more after them; that second time its
 // final value overwrites the partial sum sent before.
+//
+// With Wire::kBf16 chunks travel rounded and sums stay f32. A leader rounds every element once per
+// round, when it first sends it: a partial sum, or the sum, which it then takes over rounded, as
+// all others receive it. So all members have the same bits. What a leader rounds away it adds at
+// the same place in the next round, so that over rounds nothing is lost:
+//   sums of all rounds + rests of all leaders = sum of all contributions.
+// The alternative, every member sends its contribution rounded to the owner of a segment, has one
+// rounding fewer per element and no better bound with the rests carried, but every pair of nodes
+// exchanges messages, where a ring has two neighbours.
 #include <algorithm>
 #include <array>
 
@@ -18,6 +27,7 @@
 #include "comm/allreduce/all_reduce_sum.hpp"
 #include "comm/allreduce/own/message_stream.hpp"
 #include "comm/allreduce/own/shared_round.hpp"
+#include "core/bf16.hpp"
 
 namespace cohort {
 namespace {
@@ -38,7 +48,11 @@ struct LeaderLane {
     std::size_t sent = 0;
     std::deque<MessageRequest> receives;
     std::deque<MessageRequest> sends;
-    std::vector<float> landing;  ///< kLeaderWindow chunks, for partial sums
+    std::vector<float> landing;              ///< kLeaderWindow chunks, for partial sums
+    std::size_t summed = 0;                  ///< pieces from here to `scatter` are the sum
+    std::int64_t begin = 0;                  ///< of the bucket in the buffer
+    std::vector<std::uint16_t> rounded_in;   ///< kBf16: kLeaderWindow chunks
+    std::vector<std::uint16_t> rounded_out;  ///< the same
 
     [[nodiscard]] bool done() const {
         return bucket >= 0 && complete == pieces.size() && sent == to_send;
@@ -53,13 +67,20 @@ public:
           nodes_(round.groups.count()),
           own_(round.groups.own),
           left_(leader(round, own_ + nodes_ - 1)),
-          right_(leader(round, own_ + 1)) {}
+          right_(leader(round, own_ + 1)),
+          round_(round),
+          rounds_(round.setting.wire == Wire::kBf16) {
+        for (std::vector<float>& rest : rests_) {
+            rest.resize(rounds_ ? static_cast<std::size_t>(round.setting.buckets.floats) : 0);
+        }
+    }
 
     bool advance(std::uint64_t ordinal, std::int64_t) override {
         if (ordinal != ordinal_) {
             ordinal_ = ordinal;
             next_start_ = 0;
             next_publish_ = 0;
+            settle_rest();
         }
         const std::int64_t count = node_.shape().buckets.count();
         bool moved = false;
@@ -95,7 +116,10 @@ private:
         LeaderLane& lane = this->lane(bucket);
         lane.bucket = bucket;
         lane.data = node_.buffer(0, ordinal_) + range.begin;
-        lane.landing.resize(kLeaderWindow * kChunkFloats);
+        lane.begin = range.begin;
+        lane.landing.resize(rounds_ ? 0 : kLeaderWindow * kChunkFloats);
+        lane.rounded_in.resize(rounds_ ? kLeaderWindow * kChunkFloats : 0);
+        lane.rounded_out.resize(lane.rounded_in.size());
         lane.pieces.clear();
         for (int step = -1; step <= 2 * nodes_ - 3; ++step) {
             if (step == nodes_ - 1) {
@@ -103,6 +127,9 @@ private:
             }
             if (step == 0) {
                 lane.complete = lane.pieces.size();
+            }
+            if (step == nodes_ - 2) {
+                lane.summed = lane.pieces.size();
             }
             if (step == 2 * nodes_ - 3) {
                 lane.to_send = lane.pieces.size();
@@ -145,8 +172,19 @@ private:
         return moved;
     }
 
-    static float* landing(LeaderLane& lane, std::size_t piece) {
-        return lane.landing.data() + piece % kLeaderWindow * kChunkFloats;
+    template <class Number>
+    static Number* slot(std::vector<Number>& chunks, std::size_t piece) {
+        return chunks.data() + piece % kLeaderWindow * kChunkFloats;
+    }
+
+    /// A round begins: the rest of the one before is added in it, or that which it had added.
+    void settle_rest() {
+        const RoundRest rest = round_.rest.exchange(RoundRest::kCarried);
+        if (rest == RoundRest::kCarried) {
+            std::swap(rests_[0], rests_[1]);
+        } else if (rest == RoundRest::kForgotten) {
+            std::ranges::fill(rests_[0], 0.0F);
+        }
     }
 
     bool post_receives(LeaderLane& lane, int tag) {
@@ -157,8 +195,13 @@ private:
             if (!partial && lane.sent <= lane.posted - lane.scatter) {
                 break;  // its partial sum is still being sent from there
             }
-            float* to = partial ? landing(lane, lane.posted) : lane.data + piece.begin;
-            lane.receives.push_back(messages_.receive(to, piece.bytes(), left_, tag));
+            if (rounds_) {
+                lane.receives.push_back(messages_.receive(slot(lane.rounded_in, lane.posted),
+                                                          piece.bytes() / 2, left_, tag));
+            } else {
+                float* to = partial ? slot(lane.landing, lane.posted) : lane.data + piece.begin;
+                lane.receives.push_back(messages_.receive(to, piece.bytes(), left_, tag));
+            }
             ++lane.posted;
             moved = true;
         }
@@ -166,13 +209,42 @@ private:
     }
 
     /// The next piece is received.
-    static void take(LeaderLane& lane) {
+    void take(LeaderLane& lane) const {
         const FloatRange piece = lane.pieces[lane.complete];
-        if (lane.complete < lane.scatter) {
-            add_into(lane.data + piece.begin, landing(lane, lane.complete),
-                     static_cast<std::size_t>(piece.size()));
+        const std::span<float> to = floats_of(lane, piece);
+        const bool partial = lane.complete < lane.scatter;
+        if (rounds_ && partial) {
+            add_bf16(slot(lane.rounded_in, lane.complete), to);
+        } else if (rounds_) {
+            widen_bf16(slot(lane.rounded_in, lane.complete), to);
+        } else if (partial) {
+            add_into(to.data(), slot(lane.landing, lane.complete), to.size());
         }
         ++lane.complete;
+    }
+
+    static std::span<float> floats_of(const LeaderLane& lane, const FloatRange& piece) {
+        return {lane.data + piece.begin, static_cast<std::size_t>(piece.size())};
+    }
+
+    /// What leaves of the next piece to be sent.
+    const void* leaving(LeaderLane& lane) {
+        const FloatRange piece = lane.pieces[lane.started];
+        const std::span<float> values = floats_of(lane, piece);
+        if (!rounds_) {
+            return values.data();
+        }
+        std::uint16_t* const to = slot(lane.rounded_out, lane.started);
+        if (lane.started >= lane.scatter) {
+            narrow_to_bf16(values, to);  // it was received rounded
+            return to;
+        }
+        const std::int64_t at = lane.begin + piece.begin;
+        narrow_with_rest(values, rests_[0].data() + at, rests_[1].data() + at, to);
+        if (lane.started >= lane.summed) {
+            widen_bf16(to, values);
+        }
+        return to;
     }
 
     bool start_sends(LeaderLane& lane, int tag) {
@@ -180,8 +252,8 @@ private:
         while (lane.started < std::min(lane.complete, lane.to_send) &&
                lane.sends.size() < kLeaderWindow) {
             const FloatRange piece = lane.pieces[lane.started];
-            lane.sends.push_back(
-                messages_.send(lane.data + piece.begin, piece.bytes(), right_, tag));
+            lane.sends.push_back(messages_.send(
+                leaving(lane), rounds_ ? piece.bytes() / 2 : piece.bytes(), right_, tag));
             ++lane.started;
             moved = true;
         }
@@ -198,6 +270,9 @@ private:
     std::int64_t next_start_ = 0;
     std::int64_t next_publish_ = 0;
     std::array<LeaderLane, kLeaderLanes> lanes_;
+    SharedRound& round_;
+    bool rounds_;                              ///< Wire::kBf16
+    std::array<std::vector<float>, 2> rests_;  ///< [floats]: added in this round, left by it
 };
 
 }  // namespace

@@ -49,6 +49,7 @@ struct SharedRound {
     std::atomic<bool> broken{false};          ///< a member was lost
     std::atomic<bool> driving{false};         ///< the caller works on blocks
     std::atomic<std::uint64_t> submitted{0};  ///< last round with a summary of this member
+    std::atomic<RoundRest> rest{RoundRest::kCarried};  ///< of the round before
 
 private:
     /// Makes the memory and sets the tag.

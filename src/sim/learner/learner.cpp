@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "cohort/core/thread_team.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/learning_options.hpp"
+#include "core/bf16.hpp"
 #include "optim/vector_math.hpp"
 #include "sim/learner/learner_store.hpp"
 #include "sim/learner/learner_work.hpp"
@@ -59,9 +61,18 @@ public:
                  optimizer_options({.optimizer = options.optimizer,
                                     .momentum = options.momentum,
                                     .nesterov = options.nesterov,
-                                    .weight_decay = options.weight_decay}),
-                 options.seed, options.average_samples),
-          parts_{.graph = graph_, .samples = *train_, .store = store_, .seed = options.seed},
+                                    .weight_decay = options.weight_decay,
+                                    .beta1 = options.beta1,
+                                    .beta2 = options.beta2,
+                                    .epsilon = options.epsilon}),
+                 options.seed, options.average_samples, options.pulls ? options.wire : Wire::kF32),
+          wire_(options.wire),
+          clip_norm_(options.pulls ? 0 : options.clip_norm),
+          parts_{.graph = graph_,
+                 .samples = *train_,
+                 .store = store_,
+                 .seed = options.seed,
+                 .clip_norm = options.clip_norm},
           pool_(shared.threads(),
                 shared.engines(fmt::format("{} {} {}", options.model,
                                            to_string(Shape(train_->info().sample_shape)),
@@ -135,7 +146,10 @@ public:
             values.push_back(done(term.work).work->values);
         }
         const OwnTimeScope time(own_s_);
-        const GradientAnswer answer = store_.apply(update, values, pool_);
+        for (std::size_t i = 0; wire_ == Wire::kBf16 && i < values.size(); ++i) {
+            round(update.work, update.terms[i].worker, values[i].get());
+        }
+        const GradientAnswer answer = store_.apply(update, values, pool_, clip_norm_);
         for (const Update::Term& term : update.terms) {
             entries_.erase(term.work);
         }
@@ -212,6 +226,18 @@ private:
         return sums;
     }
 
+    /// A push as servers receive it. Its worker has no other push between making this one and its
+    /// being applied, so rounding it here is the same.
+    void round(Work kind, int worker, float* values) {
+        const auto floats =
+            static_cast<std::size_t>(graph_.parameters().total() + graph_.state().total());
+        std::vector<float>& rest = rests_[{kind, worker}];
+        rest.resize(floats);
+        rounded_.resize(floats);
+        narrow_with_rest({values, floats}, rest.data(), rest.data(), rounded_.data());
+        widen_bf16(rounded_.data(), {values, floats});
+    }
+
     [[nodiscard]] std::shared_ptr<LearnerWork> make_work(const Job& job) {
         check_invariant(job.parameters != nullptr && job.steps >= 1,
                         "a job has parameters and steps");
@@ -258,6 +284,10 @@ private:
     Graph graph_;
     std::array<SliceReader, 2> readers_;  ///< of even and odd epochs
     ParameterStore store_;
+    Wire wire_;
+    double clip_norm_;                                          ///< of mean gradients
+    std::map<std::pair<Work, int>, std::vector<float>> rests_;  ///< of rounding, by worker
+    std::vector<std::uint16_t> rounded_;
     LearnerParts parts_;
     std::map<int, Local> local_;  ///< by worker
     std::map<WorkId, Entry> entries_;

@@ -19,6 +19,7 @@ struct LearnerParts {
     const SampleMemory& samples;
     ParameterStore& store;
     std::uint64_t seed = 0;  ///< of dropout
+    double clip_norm = 0;    ///< of local steps' gradients; 0: none
     std::atomic<std::int64_t> computed{0};
 };
 

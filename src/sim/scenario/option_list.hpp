@@ -57,6 +57,7 @@ void each_of_cluster(Options& o, const Visit& visit) {
            "sent; auto: on nodes with several workers and no server"},
           o.node_staging);
     each_shard_option(o, visit);
+    each_wire_option(o, visit);
     visit({"--push-tree",
            "Servers: sum pushes over nodes on their way: off, auto (a tree by the predicted cards; "
            "parameters come down the same way where that is quicker), or groups of nodes whose "
@@ -95,7 +96,7 @@ void each_of_learning(Options& o, const Visit& visit) {
     visit({"--batch", "Samples per step and worker"}, o.batch, kBatchLimits);
     each_rate_option(o, visit);
     each_optimizer_option(o, visit);
-    each_decay_option(o, visit);
+    each_step_option(o, visit);
     visit({"--seed", "Seed of initial parameters, sample order and dropout"}, o.seed, kSeedLimits);
     visit({"--threads", "Threads that compute gradients; 0: all cores; changes no result"},
           o.threads, kThreadsLimits);

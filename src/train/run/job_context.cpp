@@ -133,7 +133,7 @@ JobContext::JobContext(const TrainOptions& run_options, int workers)
 JobFacts job_facts(const JobContext& parts) {
     const auto parameters = static_cast<double>(parts.graph.parameters().elements());
     return {.parameters = parameters,
-            .parameter_bytes = parameters * sizeof(float),
+            .parameter_bytes = parameters * static_cast<double>(wire_bytes(parts.options.wire)),
             .flops_per_sample =
                 computes_network(parts.options) ? parts.graph.training_flops_per_sample() : 0,
             .learning_rate = parts.options.lr,

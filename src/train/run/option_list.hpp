@@ -46,6 +46,7 @@ void each_of_exchange(Options& o, const Visit& visit) {
            "sent; auto: on hosts with several workers and no server"},
           o.node_staging);
     each_shard_option(o, visit);
+    each_wire_option(o, visit);
     visit({"--push-tree",
            "Servers: sum pushes over hosts on their way: off, auto (a tree by the measured rates "
            "of cards; "
@@ -106,7 +107,7 @@ void each_of_learning(Options& o, const Visit& visit) {
           o.warmup_samples, kSamplesLimits);
     each_optimizer_option(o, visit);
     visit({"--nesterov", "Nesterov's momentum (sgd)"}, o.nesterov);
-    each_decay_option(o, visit);
+    each_step_option(o, visit);
     visit({"--augment", "none, or a list of pad-crop:PIXELS and flip", "LIST"}, o.augment);
 }
 

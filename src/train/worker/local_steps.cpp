@@ -206,6 +206,9 @@ void LocalSteps::update(double lr) {
                                     replica_.graph().parameters().total(), replica_.device(),
                                     replica_.stream());
     }
+    if (const double most = context_.job().options.clip_norm; most > 0) {
+        context_.compute().clip(replica_.gradients(), most, true);
+    }
     optimizer_->update(replica_.parameters(), replica_.gradients(), 1, lr);
     run_.compute_s += (context_.clock().now() - before).count();
 }

@@ -86,14 +86,15 @@ private:
 
 /// Makes the sums that the coordinator orders (protocol_node.hpp), in the order of versions. Cost
 /// of a sum: one read of each gradient from shared memory and of each sum from another node, one
-/// write, one transfer per server, or one per piece to another node. A sum for another node leaves
-/// piece by piece as its inputs come; one for the servers begins to leave when all its inputs are
-/// there, so that none ever stays half sent. One thread; the inbox is for the communication thread
-/// too.
+/// write, one transfer per server, or one per piece to another node. With Wire::kBf16 sums are
+/// rounded when they leave, and what is rounded away is added to the next sum; one that is made
+/// again after a loss is rounded by itself. A sum for another node leaves piece by piece as its
+/// inputs come; one for the servers begins to leave when all its inputs are there, so that none
+/// ever stays half sent. One thread; the inbox is for the communication thread too.
 class NodeSums {
 public:
     /// @param comm, layout  outlive it  @param pieces  of sums between nodes
-    NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces);
+    NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces, Wire wire);
 
     [[nodiscard]] PieceInbox& inbox() noexcept { return inbox_; }
     [[nodiscard]] bool idle() const noexcept { return line_.empty(); }
@@ -110,6 +111,8 @@ private:
     [[nodiscard]] std::vector<int> missing() const;
     void make_piece();
     void make_part(int piece, const std::function<void(std::int64_t end)>& made);
+    void round(std::int64_t at, std::int64_t n);
+    [[nodiscard]] std::span<const std::byte> leaving(std::int64_t begin, std::int64_t end) const;
     void send_to_servers(const NodeSumOrder& order);
     void free_slots(const NodeSumOrder& order) const;
     void finish();
@@ -117,12 +120,15 @@ private:
     const CommContext& comm_;
     const ShardedLayout& layout_;
     std::unique_ptr<Device> device_ = make_cpu_device(1);
+    Wire wire_;
     BufferPool pool_;
     PieceInbox inbox_;
     std::map<int, SlotMemory> memory_;  ///< by worker
     std::deque<NodeSumOrder> line_;     ///< the first lacks a worker's memory, or pieces
     std::shared_ptr<float> sum_;        ///< of the first, once it is begun
     int made_ = 0;                      ///< pieces of it
+    std::vector<float> rest_;           ///< kBf16: rounded away of sums like the last one
+    Work rest_of_ = Work::kGradient;
     std::optional<OperationBoard::Wait> lacks_;
 };
 
@@ -135,7 +141,7 @@ public:
     /// outlive it  @param worker index  @param descriptor of its slots, see NodeSlots
     /// @param pieces  of sums between nodes, the same on all ranks
     NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker, int descriptor,
-              int pieces = 1);
+              int pieces = 1, Wire wire = Wire::kF32);
     NodeAgent(const NodeAgent&) = delete;
     NodeAgent& operator=(const NodeAgent&) = delete;
     /// Carries out the orders that have come, then ends. What it has begun to send leaves.

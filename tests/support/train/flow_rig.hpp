@@ -178,6 +178,7 @@ private:
                                 const std::string& push_tree) {
         TrainOptions o;
         o.push_tree = push_tree;
+        o.wire = Wire::kBf16;  // outcomes of pushes are told
         o.data = folder.file("data.h5");
         o.model = "smallcnn";
         o.arch = Architecture::kServers;

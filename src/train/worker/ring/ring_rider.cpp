@@ -10,13 +10,20 @@
 namespace cohort {
 
 PushRoute RingRider::route() const {
-    return {context_.comm(), layout_, {{parent(), Port::kWorker}}};
+    return {context_.comm(), layout_, {{parent(), Port::kWorker}}, wire_};
+}
+
+PushWriter RingRider::writer(const Buffer& buffer, const PushId& push) {
+    ErrorFeedback::Push* const rest =
+        wire_ == Wire::kBf16 ? &feedback_.begin(push.sequence, Work::kGradient) : nullptr;
+    return PushWriter::into(wire_, layout_, buffer, rest);
 }
 
 PushReport RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
     const PushRoute to_parent = route();
     const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
-    PushObserver observer(context_.compute().step_context(), to_parent, buffer, push);
+    PushObserver observer(context_.compute().step_context(), to_parent, buffer,
+                          writer(*buffer, push), push);
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
     buffers_.in_use(buffer, observer.transfers());
@@ -30,7 +37,9 @@ PushReport RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
 PushReport RingRider::gradient_of_halves(const LoadedBatch& batch, const PushId& push) {
     const PushRoute to_parent = route();
     const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
-    const auto step = train_split_batch(context_, batch, layout_.all(*buffer), {});
+    std::vector<float> gradient(static_cast<std::size_t>(layout_.floats()));
+    const auto step = train_split_batch(context_, batch, gradient, {});
+    writer(*buffer, push).put(0, gradient);
     Transfers transfers = to_parent.start(push, buffer);
     to_parent.release(transfers);
     buffers_.in_use(buffer, std::move(transfers));
@@ -69,6 +78,9 @@ bool RingRider::train() {
 }
 
 void RingRider::follow(const RoleOrder& order, bool was_member) {
+    if (order.role == RingRole::kMember) {
+        feedback_.clear();  // what a member's rounding leaves is kept where its ring sums
+    }
     if (was_member && order.role != RingRole::kMember) {
         start_permit_ = true;
         held_epoch_ = order.epoch;
@@ -82,6 +94,7 @@ void RingRider::follow(const RoleOrder& order, bool was_member) {
 
 void RingRider::restart() {
     begun_ = 0;
+    feedback_.clear();
     told_.reset();
     start_permit_ = false;
 }
@@ -117,6 +130,7 @@ void RingRider::take_parameters() {
     });
     if (const auto state = inbox_.take(permits_start())) {
         model_.take(*state);
+        feedback_.decide(begun_, state->header.applied);
         held_epoch_ = state->header.epoch;
         start_permit_ = true;
         if (told_) {
