@@ -9,6 +9,7 @@
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/drop_record.hpp"
 #include "cohort/sched/load_view.hpp"
+#include "cohort/sched/plan.hpp"
 #include "cohort/sched/rate_regressor.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/straggler_news.hpp"
@@ -90,6 +91,7 @@ struct WorkerLoad {
 /// State of the cluster.
 struct ClusterReport {
     std::string mode;          ///< in force; "lb-bsp (ssgd)" when its plan has a name of its own
+    SyncPlan plan = {};        ///< in force
     std::int64_t pending = 0;  ///< pushes that wait for other pushes of their cohort
     std::vector<WorkerReport> workers;
     std::vector<WorkerLoad> loads;  ///< by worker; empty in a deterministic run

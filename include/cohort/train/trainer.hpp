@@ -28,6 +28,10 @@ struct TrainEnvironment {
     /// File for the measured choices of GPU algorithms; empty: they are not stored. A deterministic
     /// run does not use it.
     std::string tuning_file;
+    /// Makes one more observer of the run, on rank 0; empty: there is none.
+    std::function<std::unique_ptr<TrainHook>()> observer;
+    /// As ModeSetting::admits; on rank 0.
+    std::function<bool(const SyncPlan& wanted, double worth)> admits;
 };
 
 /// What the thread that refines the predictor's model has done.

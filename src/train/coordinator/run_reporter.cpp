@@ -47,6 +47,9 @@ void RunReporter::make_hooks() {
     if (!options().record_load.empty()) {
         hooks_.push_back(make_load_hook());
     }
+    if (environment_.observer) {
+        hooks_.push_back(environment_.observer());
+    }
     hooks_.push_back(make_target_hook());
     hooks_.push_back(make_stop_hook(environment_.stop_requested));
     tell([this](TrainHook& hook) { hook.on_start(*this); });
@@ -55,6 +58,7 @@ void RunReporter::make_hooks() {
 ClusterReport RunReporter::cluster() const {
     const LoadMonitor* const load = session_->load();
     ClusterReport report{.mode = session_->modes().in_force(),
+                         .plan = session_->engine().plan(),
                          .pending = session_->engine().pending(),
                          .workers = session_->workers().reports(),
                          .loads = {},

@@ -55,10 +55,12 @@ RunStart find_start(JobContext& parts) {
             .metrics_bytes = snapshot.metrics_bytes};
 }
 
-OpenedSession open_session(const JobContext& parts, int workers, const RunReporter& reporter,
+OpenedSession open_session(const JobContext& parts, int workers,
+                           const TrainEnvironment& environment, const RunReporter& reporter,
                            const RunStart& start) {
     const TrainOptions& options = parts.options;
-    const ModeSetting setting = setting_of(parts, workers);
+    ModeSetting setting = setting_of(parts, workers);
+    setting.admits = environment.admits;
     OpenedSession opened;
     if (!options.deterministic) {
         opened.model = model_of(setting.chooser);  // a file that cannot be read ends the run here
