@@ -68,7 +68,7 @@ TEST_F(TokenSetTest, WindowsAreStoredOnceAndLoadedAsInputsAndLabels) {
         EXPECT_EQ(info.positions(), 4);
         EXPECT_EQ(info.samples, 53);
         EXPECT_EQ(info.classes, 60);
-        EXPECT_EQ(info.sample_bytes(), 5 * bytes_of(type));
+        EXPECT_EQ(info.sample_bytes(), 5 * value_bytes(type));
         EXPECT_TRUE(info.mean.empty());
         ASSERT_NE(info.vocabulary, nullptr);
         EXPECT_EQ(info.vocabulary->kind, TokenKind::kWords);
