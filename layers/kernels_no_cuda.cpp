@@ -45,6 +45,18 @@ MadeKernel make_cuda_kernel(const ConcatSpec& /*spec*/, const KernelContext& /*c
 MadeKernel make_cuda_kernel(const FlattenSpec& /*spec*/, const KernelContext& /*context*/) {
     refuse();
 }
+MadeKernel make_cuda_kernel(const EmbeddingSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const PositionSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const LayerNormSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const AttentionSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
 std::unique_ptr<LossKernel> make_cuda_loss(LossKind /*kind*/, const KernelContext& /*context*/,
                                            const LossExtents& /*extents*/) {
     refuse();

@@ -77,7 +77,8 @@ std::string Graph::describe() const {
     for (const Node& node : nodes_) {
         std::int64_t count = 0;
         for (const int range : node.parameter_ranges) {
-            count += parameters_.ranges()[static_cast<std::size_t>(range)].size;
+            const bool of_another = node.tied && range == node.parameter_ranges.front();
+            count += of_another ? 0 : parameters_.ranges()[static_cast<std::size_t>(range)].size;
         }
         text += fmt::format("{:<28} {:<20} {:<14} {:>12}\n", node.name, node.layer->kind(),
                             to_string(shape(Value{node.output})),

@@ -99,6 +99,9 @@ struct KernelBinding {
     std::vector<float*> gradients;
     std::vector<const float*> state;
     std::vector<float*> batch_state;
+    /// The first gradient is added to what a kernel that ran earlier in the backward pass has
+    /// assigned: both share the parameter (tied weights). Only embedding and linear do so.
+    bool adds = false;
 };
 
 /// Static facts by which the executor plans memory and order. Bytes for sample-addressed memory

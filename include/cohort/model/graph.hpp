@@ -29,6 +29,7 @@ public:
         std::vector<int> inputs;            ///< values
         int output = -1;                    ///< value
         std::vector<int> parameter_ranges;  ///< indices into parameters().ranges()
+        bool tied = false;                  ///< the first of them is that of an earlier node
         std::vector<int> state_ranges;      ///< indices into state().ranges()
     };
 
@@ -114,6 +115,23 @@ public:
     }
     /// [T,F] -> [T,hidden].
     Value lstm(Value x, const LstmOptions& options) { return append(make_lstm(options), {x}); }
+    /// Tokens [T] -> [T,features]; only of the input of a network that reads tokens.
+    Value embedding(Value tokens, const EmbeddingOptions& options);
+    /// [T,F] -> [T,V]: a linear layer without bias whose weight is the table [V,F] of `embedding`,
+    /// the output of an embedding (Press & Wolf 2017). Their gradients are added.
+    Value linear_tied(Value x, Value embedding);
+    /// [T,F] -> [T,F].
+    Value position(Value x, const PositionOptions& options = {}) {
+        return append(make_position(options), {x});
+    }
+    /// [F] or [T,F], every position by itself.
+    Value layer_norm(Value x, const LayerNormOptions& options = {}) {
+        return append(make_layer_norm(options), {x});
+    }
+    /// Queries, keys and values side by side, [T,3F] -> [T,F].
+    Value attention(Value x, const AttentionOptions& options) {
+        return append(make_attention(options), {x});
+    }
     /// [T,F] -> [F].
     Value last_position(Value x) { return append(make_last_position(), {x}); }
     Value batch_norm(Value x, const BatchNormOptions& options = {}) {
@@ -163,7 +181,11 @@ public:
     [[nodiscard]] const Shape& shape(Value value) const { return graph_.shape(value); }
 
 private:
-    Value append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs);
+    /// @param tied  range that takes the place of the layer's first parameter; -1: none
+    Value append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs,
+                 int tied = -1);
+    void check_reads_tokens(const std::string& where, bool token_layer, int input) const;
+    void add_parameters(Graph::Node& node, const std::vector<TensorSpec>& specs, int tied);
     [[nodiscard]] Graph finish_with(Value outputs, LossKind loss);
 
     Graph graph_;

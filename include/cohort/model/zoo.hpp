@@ -9,9 +9,13 @@
 
 namespace cohort {
 
-/// Names accepted by `make_model`: softmax, mlp, smallcnn, lenet, resnet20, resnet56, vgg16,
-/// resnet50.
+/// Names accepted by `make_model`, listed with sources, sizes and inputs in docs/models.md.
 [[nodiscard]] std::vector<std::string> model_names();
+
+/// Whether `make_model` knows the name; also "gpt:WIDTH,DEPTH,HEADS".
+[[nodiscard]] bool is_model(std::string_view name);
+/// Whether that model reads tokens.
+[[nodiscard]] bool reads_text(std::string_view name);
 
 /// What a model is made for.
 struct ModelInput {
@@ -20,7 +24,8 @@ struct ModelInput {
     bool tokens = false;       ///< samples are windows of T tokens, with a label per position
 };
 
-/// Builds a model of the zoo for samples of shape [C,H,W] (softmax and mlp: any shape).
+/// Builds a model of the zoo for samples of shape [C,H,W] (softmax and mlp: any shape), or for
+/// windows of tokens (lstm, transformer, gpt; as many positions as the window has tokens).
 /// Errors: UsageError for an unknown name (listing the known ones), ShapeError for an input the
 /// model cannot take, before anything is allocated.
 [[nodiscard]] Graph make_model(std::string_view name, const ModelInput& input);
