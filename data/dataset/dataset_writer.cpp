@@ -74,7 +74,7 @@ void check_spec(const DatasetSpec& spec) {
     const std::vector<std::int64_t> stored = info_of(spec).stored_shape();
     const std::int64_t most =
         std::accumulate(stored.begin(), stored.end(),
-                        kMostChunkBytes / static_cast<std::int64_t>(bytes_of(spec.type)),
+                        kMostChunkBytes / static_cast<std::int64_t>(value_bytes(spec.type)),
                         [](std::int64_t left, std::int64_t extent) { return left / extent; });
     if (spec.chunk_samples > most) {
         refuse("chunks of 4 GiB and more", fmt::format("at most {} samples", most),

@@ -133,7 +133,7 @@ void ImportSink::commit() {
 }
 
 std::size_t ImportSink::sample_bytes() const {
-    return static_cast<std::size_t>(elements_of(spec_.sample_shape)) * bytes_of(spec_.type);
+    return static_cast<std::size_t>(elements_of(spec_.sample_shape)) * value_bytes(spec_.type);
 }
 
 std::int64_t ImportSink::block_samples() const {

@@ -27,7 +27,7 @@ inline constexpr auto kWords<SampleType> = std::to_array<std::string_view>({"uin
 }
 
 /// Of a stored value.
-[[nodiscard]] constexpr std::size_t bytes_of(SampleType type) noexcept {
+[[nodiscard]] constexpr std::size_t value_bytes(SampleType type) noexcept {
     return type == SampleType::kU8 ? 1 : type == SampleType::kU16 ? 2 : 4;
 }
 
@@ -67,7 +67,7 @@ struct SampleSetInfo {
     }
     /// As stored.
     [[nodiscard]] std::size_t sample_bytes() const noexcept {
-        return static_cast<std::size_t>(sample_elements() + (tokens() ? 1 : 0)) * bytes_of(type);
+        return static_cast<std::size_t>(sample_elements() + (tokens() ? 1 : 0)) * value_bytes(type);
     }
     [[nodiscard]] std::int64_t chunks() const noexcept {
         return (samples + chunk_samples - 1) / chunk_samples;

@@ -15,6 +15,7 @@
 #include "cohort/optim/learning_options.hpp"
 #include "core/bf16.hpp"
 #include "optim/vector_math.hpp"
+#include "session/model_input.hpp"
 #include "sim/learner/learner_store.hpp"
 #include "sim/learner/learner_work.hpp"
 
@@ -53,8 +54,7 @@ public:
         : train_(
               shared.samples(options.data, "train", parse_augment(options.augment, options.seed))),
           test_(shared.samples(options.data, "test", {})),
-          graph_(make_model(options.model, Shape(train_->info().sample_shape),
-                            train_->info().classes)),
+          graph_(make_model(options.model, model_input(train_->info()))),
           readers_{SliceReader(train_->info(), {.seed = options.seed}),
                    SliceReader(train_->info(), {.seed = options.seed})},
           store_(graph_,
