@@ -63,9 +63,9 @@ class Text(unittest.TestCase):
     def out(self):
         return self.folder / self.id().rsplit(".", 1)[-1]
 
-    def train(self, ranks, *options, model="gpt:32,1,2", code=0):
+    def train(self, ranks, *options, model="gpt:32,1,2", lr=0.01, code=0):
         done = run_ranks(ranks, "train", "--data", self.data, "--out", self.out(), "--overwrite", "--model", model,
-                         "--batch", 16, "--threads", 1, "--optimizer", "adamw", "--lr", 0.01, *options, code=code,
+                         "--batch", 16, "--threads", 1, "--optimizer", "adamw", "--lr", lr, *options, code=code,
                          timeout=300)
         return events(self.out())[-1] if code == 0 else None, done.stderr
 
@@ -96,7 +96,7 @@ class Text(unittest.TestCase):
 
     def test_virtual_and_real_jobs_report_the_same_kind_of_scores(self):
         done = run("simulate", "--data", self.data, "--model", "gpt:32,1,2", "--time-as", "resnet20", "--workers", 3,
-                   "--batch", 16, "--samples", 1600, "--optimizer", "adamw", "--lr", 0.01, "--mode", "asgd",
+                   "--batch", 16, "--samples", 3200, "--optimizer", "adamw", "--lr", 0.01, "--mode", "asgd",
                    "--threads", 1, "--json", timeout=300)
         summary = json.loads(done.stdout)
         self.assertAlmostEqual(summary["test_perplexity"], math.exp(summary["test_loss"]), places=9)
@@ -104,21 +104,21 @@ class Text(unittest.TestCase):
         self.assertIn(f"perplexity {summary['test_perplexity']:.2f}", done.stderr)
 
     def test_a_target_loss_ends_real_and_virtual_runs(self):
-        target = ["--target-loss", 2, "--eval-every-samples", 160, "--samples", 16000]
+        target = ["--target-loss", 1, "--eval-every-samples", 160, "--samples", 16000]
         summary, log = self.train(1, *target)
         self.assertEqual(summary["stop_reason"], "target")
-        self.assertLessEqual(summary["test_loss"], 2)
+        self.assertLessEqual(summary["test_loss"], 1)
         self.assertLess(summary["samples_applied"], 16000)
-        self.assertIsNotNone(summary["tta_s"])
-        self.assertIn("target loss 2 reached", log)
-        passed = [event["test_loss"] for event in events(self.out(), "evaluation")]
-        self.assertEqual([loss <= 2 for loss in passed], [False] * (len(passed) - 1) + [True])
+        self.assertIn("target loss 1 reached", log)
+        reached = next(event for event in events(self.out(), "evaluation") if event["test_loss"] <= 1)
+        self.assertEqual(summary["tta_s"], reached["train_s"])
+        self.assertLessEqual(summary["samples_applied"] - reached["samples_applied"], 160)
         done = run("simulate", "--data", self.data, "--model", "gpt:32,1,2", "--time-as", "resnet20", "--workers", 2,
                    "--batch", 16, "--optimizer", "adamw", "--lr", 0.01, "--threads", 1, "--json", *target, timeout=300)
         summary = json.loads(done.stdout)
         self.assertEqual(summary["stop_reason"], "target")
         self.assertEqual(summary["tta_virtual_s"], summary["virtual_s"])
-        self.assertIn("target loss 2 reached", done.stderr)
+        self.assertIn("target loss 1 reached", done.stderr)
 
     def test_resume_goes_on_where_it_was(self):
         options = ["--arch", "ring", "--deterministic", "--checkpoint-every-samples", 160]
@@ -142,7 +142,7 @@ class Text(unittest.TestCase):
         def generate(*options, **more):
             return run("generate", "--model-file", model, "--threads", 1, *options, **more)
         rule = "The fox sees the grape, and the fox is glad."
-        greedy = generate("--prompt", "The fox", "--tokens", 9, "--temperature", 0)
+        greedy = generate("--prompt", "The fox", "--tokens", 10, "--temperature", 0)
         self.assertEqual(greedy.stdout, rule + "\n")
         long = generate("--prompt", "The fox", "--tokens", 60, "--temperature", 0).stdout
         self.assertTrue(long.startswith(rule), long)
@@ -150,7 +150,7 @@ class Text(unittest.TestCase):
         self.assertGreater(len(draws), 1)
         again = [generate("--prompt", "The", "--tokens", 20, "--seed", 3, "--top-k", 4).stdout for _ in range(2)]
         self.assertEqual(*again)
-        self.assertEqual(generate("--prompt", "The ant", "--tokens", 9, "--top-k", 1, "--temperature", 5).stdout,
+        self.assertEqual(generate("--prompt", "The ant", "--tokens", 10, "--top-k", 1, "--temperature", 5).stdout,
                          "The ant stores the grain, and the ant is glad.\n", "of one there is no choice")
         unknown = generate("--prompt", "The wolf and the bear", "--tokens", 3)
         self.assertEqual(unknown.stderr.count("not in the vocabulary, read as <unk>: wolf, bear"), 1)
@@ -159,7 +159,7 @@ class Text(unittest.TestCase):
         generate("--prompt", "x", "--temperature=-1", code=2)
         run("generate", code=2)
         with h5py.File(model) as file:
-            self.assertEqual(file.attrs["tokens"], "words")
+            self.assertEqual(np.bytes_(file.attrs["tokens"]), b"words")
             self.assertTrue(bytes(file["vocabulary"][()]).startswith(b"<unk>\n<eos>\n"))
 
     def test_bytes_and_numbers_without_vocabulary(self):
@@ -212,7 +212,7 @@ class Text(unittest.TestCase):
         unigram = unigram_perplexity(self.data)
         samples = 8 * h5py.File(self.data)["train/samples"].shape[0]
         for ranks, arch in ((3, "servers"), (2, "ring")):
-            summary, _ = self.train(ranks, "--arch", arch, "--samples", samples, "--lr", 0.005, model="lstm")
+            summary, _ = self.train(ranks, "--arch", arch, "--samples", samples, model="lstm", lr=0.005)
             self.check_accounts(summary)
             self.assertLess(summary["test_perplexity"], 0.7 * unigram, arch)
         report = run("eval", "--data", self.data, "--model-file", self.out() / "model.h5", "--json").stdout
