@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Text: import, training in every mode, evaluation, generation.
 
-text_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
+runs_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
 import collections
@@ -11,13 +11,15 @@ import pathlib
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
-import cli_support
-from cli_support import events, h5py, np, run, run_ranks
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import cli_support  # noqa: E402
+from cli_support import events, h5py, np, run, run_ranks  # noqa: E402
 
-MODES = [*(("servers", mode) for mode in ("ssgd", "asgd", "static:2", "dynamic", "saps:8", "adaptive")),
+MODES = [*(("servers", mode) for mode in ("ssgd", "asgd", "static:2", "dynamic", "saps:8", "adaptive", "localsgd:2")),
          ("ring", "ring"), ("ring", "ring:2")]
 
 
@@ -193,6 +195,40 @@ class Text(unittest.TestCase):
         with h5py.File(beyond, "a") as file:
             file["train/labels"] = np.zeros(5)
         self.assertIn("labels beside tokens", run("info", "--data", beyond, code=3).stderr)
+
+    def test_bad_input_is_named_and_nothing_is_written(self):
+        for name, content in (("empty.txt", b""), ("short.txt", b"too short"), ("latin1.txt", b"caf\xe9\n")):
+            (self.folder / name).write_bytes(content)
+        (self.out()).mkdir()
+        text = ["import", "--format", "text", "--test-fraction", 0.2, "--output", self.out() / "a.h5", "--input"]
+        train = ["train", "--data", self.data, "--out", self.out() / "run", "--model", "gpt:8,1,1"]
+        time_only = ["simulate", "--no-train", "--model", "resnet50", "--samples", 320]
+        model = ["generate", "--model-file"]
+        for words, code, *parts in (
+                ([*text, self.folder / "empty.txt"], 3, "the text is empty"),
+                ([*text, self.folder / "short.txt"], 3, "36 tokens or more", "--context"),
+                ([*text, self.folder / "latin1.txt"], 3, "not UTF-8", "byte 0xe9 at byte 3, in line 1"),
+                ([*text, self.folder / "none.txt"], 3, "none.txt"),
+                ([*text, self.text, "--tokens", self.folder / "none.json"], 3, "none.json"),
+                ([*text, self.text, "--tokens", self.text], 3, "not a tokenizer.json"),
+                ([*text, self.text, "--tokens", "bytes", "--vocabulary", 5], 2, "--tokens words only"),
+                ([*text, self.text, "--classes", 5], 2, "no --shape, --classes"),
+                ([*text, self.text, "--context=0"], 2, "1 to 1048576"),
+                (["import", "--input", self.text, "--output", self.out() / "a.h5", "--context", 5], 2,
+                 "with --format text"),
+                (["import", "--input", self.text, "--test-fraction", 0.2, "--output", self.out() / "a.h5"], 3,
+                 "--format"),
+                ([*train, "--target-accuracy", 0.5, "--target-loss", 1], 2, "one of them"),
+                ([*train, "--target-loss=-1"], 2, "0 to 1000000"),
+                ([*time_only, "--target-loss", 0.5], 2, "nothing with --no-train"),
+                (["generate"], 2, "--model-file FILE"),
+                ([*model, self.data], 3, "text.h5"),
+                ([*model, self.data, "--temperature=-1"], 2, "0 to 1000")):
+            with self.subTest(words=words):
+                done = run(*words, code=code)
+                for part in parts:
+                    self.assertIn(part, done.stderr)
+                self.assertEqual(list(self.out().iterdir()), [])
 
     def test_info_profile_and_verify(self):
         shown = run("info", "--data", self.data, "--verify", "--model", "lstm").stdout
