@@ -11,8 +11,9 @@ import sys
 import tempfile
 import unittest
 
-import cli_support
-from cli_support import h5py, run
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import cli_support  # noqa: E402
+from cli_support import h5py, run  # noqa: E402
 
 # What GPT-2's pattern treats differently: contractions, numbers, spaces of all kinds, scripts, marks, an added token.
 PIECES = ["'s", "'LL", "'ll", " we've", "12,345", " 7", "½", " naïve", "cafés", "\u2026", " «q»", "\n", "\n\n", "  ", " \t", "\t",
