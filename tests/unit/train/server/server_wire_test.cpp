@@ -10,6 +10,8 @@
 namespace cohort {
 namespace {
 
+using test::fire;
+using test::make_push;
 using test::TestPush;
 
 constexpr PushId kPush{.worker = 0, .incarnation = 0, .sequence = 1};
