@@ -43,7 +43,7 @@ foreach(name measured trace)
   cohort_add_cli_test(${name} MPIRUN SERIAL PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi)
 endforeach()
 cohort_add_cli_test(fleet_ranks MPIRUN PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi fault)
-foreach(name load modes nodes shards wire)
+foreach(name load modes nodes shards)
   cohort_add_cli_test(${name} MPIRUN SERIAL
     PROPERTIES TIMEOUT 400 PROCESSORS 2 LABELS mpi fault)
 endforeach()

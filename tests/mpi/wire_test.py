@@ -5,9 +5,12 @@ wire_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
 import json
+import pathlib
+import sys
 
-import cli_support
-from cli_support import ProgramTest, call, events, tensors
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import cli_support  # noqa: E402
+from cli_support import ProgramTest, call, events, tensors  # noqa: E402
 
 JOB = ("--model", "smallcnn", "--batch", 20, "--lr", 0.02)
 
