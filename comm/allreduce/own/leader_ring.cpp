@@ -17,9 +17,9 @@
 // all others receive it. So all members have the same bits. What a leader rounds away it adds at
 // the same place in the next round, so that over rounds nothing is lost:
 //   sums of all rounds + rests of all leaders = sum of all contributions.
-// The alternative, every member sends its contribution rounded to the owner of a segment, has one
-// rounding fewer per element and no better bound with the rests carried, but every pair of nodes
-// exchanges messages, where a ring has two neighbours.
+// The alternative, every node sends its contribution rounded to the owner of a segment, rounds as
+// often, contributions in place of partial sums; but there every pair of nodes exchanges messages,
+// where a node of a ring has two neighbours.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -40,12 +40,12 @@ public:
 
 private:
     /// Pushes on their way, and what their rounding left.
-    struct Outgoing {
-        Outgoing(Wire type, const ShardedLayout& layout, Device& device)
+    struct Pushes {
+        Pushes(Wire type, const ShardedLayout& layout, Device& device)
             : wire(type), buffers(layout, device, 0, type), feedback(layout.floats()) {}
         Wire wire;
-        SendBuffers
-            buffers;  ///< several only after transfers to a lost parent, which may never end
+        /// Several only after transfers to a lost parent, which may never end.
+        SendBuffers buffers;
         ErrorFeedback feedback;
     };
     [[nodiscard]] std::function<bool(const StateHeader&)> permits_start() const;
@@ -62,7 +62,7 @@ private:
     RingModel& model_;
     RingInbox& inbox_;
     ShardedLayout layout_;  ///< of one shard
-    Outgoing out_;
+    Pushes out_;
     std::int32_t parent_ = 0;             ///< worker
     bool start_permit_ = false;           ///< the parameters permit to start a mini-batch
     std::uint64_t parameters_epoch_ = 0;  ///< parameters of older epochs do not count
