@@ -38,3 +38,9 @@ add_test(NAME server_exchange_test
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mpi/server_exchange_test.py
     $<TARGET_FILE:cohort> -- ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS})
 cohort_test_properties(server_exchange_test LABELS mpi PROCESSORS 2 TIMEOUT 240)
+
+add_test(NAME wire_test
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mpi/wire_test.py
+    $<TARGET_FILE:cohort> ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
+cohort_test_properties(wire_test LABELS mpi fault PROCESSORS 2 TIMEOUT 400)
+set_tests_properties(wire_test PROPERTIES RUN_SERIAL ON)

@@ -17,11 +17,12 @@
 // all others receive it. So all members have the same bits. What a leader rounds away it adds at
 // the same place in the next round, so that over rounds nothing is lost:
 //   sums of all rounds + rests of all leaders = sum of all contributions.
-// The alternative, every member sends its contribution rounded to the owner of a segment, has one
-// rounding fewer per element and no better bound with the rests carried, but every pair of nodes
-// exchanges messages, where a ring has two neighbours.
+// The alternative, every node sends its contribution rounded to the owner of a segment, rounds as
+// often, contributions in place of partial sums; but there every pair of nodes exchanges messages,
+// where a node of a ring has two neighbours.
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "cohort/core/thread_team.hpp"
 #include "comm/allreduce/all_reduce_sum.hpp"
@@ -59,6 +60,41 @@ struct LeaderLane {
     }
 };
 
+/// What a leader's rounding leaves, at the places of its buffer.
+class LeaderRests {
+public:
+    LeaderRests(Wire wire, std::int64_t floats) : rounds_(wire == Wire::kBf16) {
+        for (std::vector<float>& rest : rests_) {
+            rest.resize(rounds_ ? static_cast<std::size_t>(floats) : 0);
+        }
+    }
+    /// Chunks travel rounded.
+    [[nodiscard]] bool rounds() const noexcept { return rounds_; }
+    [[nodiscard]] std::uint64_t bytes(const FloatRange& piece) const noexcept {
+        return rounds_ ? piece.bytes() / 2 : piece.bytes();
+    }
+    /// From any thread, before the next round.
+    void set(RoundRest rest) noexcept { last_.store(rest); }
+    /// A round begins: the rest of the one before is added in it, or that which it had added.
+    void begin_round() {
+        const RoundRest rest = last_.exchange(RoundRest::kCarried);
+        if (rest == RoundRest::kCarried) {
+            std::swap(rests_[0], rests_[1]);
+        } else if (rest == RoundRest::kForgotten) {
+            std::ranges::fill(rests_[0], 0.0F);
+        }
+    }
+    /// @param at  place of the values; once per place and round
+    void round(std::span<const float> values, std::int64_t at, std::uint16_t* to) {
+        narrow_with_rest(values, rests_[0].data() + at, rests_[1].data() + at, to);
+    }
+
+private:
+    bool rounds_;
+    std::atomic<RoundRest> last_{RoundRest::kCarried};  ///< of the round before
+    std::array<std::vector<float>, 2> rests_;           ///< added in this round, left by it
+};
+
 class LeaderRing final : public InterNodeReducer {
 public:
     explicit LeaderRing(SharedRound& round)
@@ -68,19 +104,14 @@ public:
           own_(round.groups.own),
           left_(leader(round, own_ + nodes_ - 1)),
           right_(leader(round, own_ + 1)),
-          round_(round),
-          rounds_(round.setting.wire == Wire::kBf16) {
-        for (std::vector<float>& rest : rests_) {
-            rest.resize(rounds_ ? static_cast<std::size_t>(round.setting.buckets.floats) : 0);
-        }
-    }
+          rests_(round.setting.wire, round.setting.buckets.floats) {}
 
     bool advance(std::uint64_t ordinal, std::int64_t) override {
         if (ordinal != ordinal_) {
             ordinal_ = ordinal;
             next_start_ = 0;
             next_publish_ = 0;
-            settle_rest();
+            rests_.begin_round();
         }
         const std::int64_t count = node_.shape().buckets.count();
         bool moved = false;
@@ -98,6 +129,8 @@ public:
         }
         return moved;
     }
+
+    void set_rest(RoundRest rest) override { rests_.set(rest); }
 
     [[nodiscard]] bool quiet() const override {
         return std::ranges::all_of(lanes_, [](const LeaderLane& lane) { return lane.bucket < 0; });
@@ -117,8 +150,8 @@ private:
         lane.bucket = bucket;
         lane.data = node_.buffer(0, ordinal_) + range.begin;
         lane.begin = range.begin;
-        lane.landing.resize(rounds_ ? 0 : kLeaderWindow * kChunkFloats);
-        lane.rounded_in.resize(rounds_ ? kLeaderWindow * kChunkFloats : 0);
+        lane.landing.resize(rests_.rounds() ? 0 : kLeaderWindow * kChunkFloats);
+        lane.rounded_in.resize(rests_.rounds() ? kLeaderWindow * kChunkFloats : 0);
         lane.rounded_out.resize(lane.rounded_in.size());
         lane.pieces.clear();
         for (int step = -1; step <= 2 * nodes_ - 3; ++step) {
@@ -177,16 +210,6 @@ private:
         return chunks.data() + piece % kLeaderWindow * kChunkFloats;
     }
 
-    /// A round begins: the rest of the one before is added in it, or that which it had added.
-    void settle_rest() {
-        const RoundRest rest = round_.rest.exchange(RoundRest::kCarried);
-        if (rest == RoundRest::kCarried) {
-            std::swap(rests_[0], rests_[1]);
-        } else if (rest == RoundRest::kForgotten) {
-            std::ranges::fill(rests_[0], 0.0F);
-        }
-    }
-
     bool post_receives(LeaderLane& lane, int tag) {
         bool moved = false;
         while (lane.posted < lane.pieces.size() && lane.receives.size() < kLeaderWindow) {
@@ -195,9 +218,9 @@ private:
             if (!partial && lane.sent <= lane.posted - lane.scatter) {
                 break;  // its partial sum is still being sent from there
             }
-            if (rounds_) {
+            if (rests_.rounds()) {
                 lane.receives.push_back(messages_.receive(slot(lane.rounded_in, lane.posted),
-                                                          piece.bytes() / 2, left_, tag));
+                                                          rests_.bytes(piece), left_, tag));
             } else {
                 float* to = partial ? slot(lane.landing, lane.posted) : lane.data + piece.begin;
                 lane.receives.push_back(messages_.receive(to, piece.bytes(), left_, tag));
@@ -213,9 +236,9 @@ private:
         const FloatRange piece = lane.pieces[lane.complete];
         const std::span<float> to = floats_of(lane, piece);
         const bool partial = lane.complete < lane.scatter;
-        if (rounds_ && partial) {
+        if (rests_.rounds() && partial) {
             add_bf16(slot(lane.rounded_in, lane.complete), to);
-        } else if (rounds_) {
+        } else if (rests_.rounds()) {
             widen_bf16(slot(lane.rounded_in, lane.complete), to);
         } else if (partial) {
             add_into(to.data(), slot(lane.landing, lane.complete), to.size());
@@ -231,7 +254,7 @@ private:
     const void* leaving(LeaderLane& lane) {
         const FloatRange piece = lane.pieces[lane.started];
         const std::span<float> values = floats_of(lane, piece);
-        if (!rounds_) {
+        if (!rests_.rounds()) {
             return values.data();
         }
         std::uint16_t* const to = slot(lane.rounded_out, lane.started);
@@ -239,8 +262,7 @@ private:
             narrow_to_bf16(values, to);  // it was received rounded
             return to;
         }
-        const std::int64_t at = lane.begin + piece.begin;
-        narrow_with_rest(values, rests_[0].data() + at, rests_[1].data() + at, to);
+        rests_.round(values, lane.begin + piece.begin, to);
         if (lane.started >= lane.summed) {
             widen_bf16(to, values);
         }
@@ -252,8 +274,7 @@ private:
         while (lane.started < std::min(lane.complete, lane.to_send) &&
                lane.sends.size() < kLeaderWindow) {
             const FloatRange piece = lane.pieces[lane.started];
-            lane.sends.push_back(messages_.send(
-                leaving(lane), rounds_ ? piece.bytes() / 2 : piece.bytes(), right_, tag));
+            lane.sends.push_back(messages_.send(leaving(lane), rests_.bytes(piece), right_, tag));
             ++lane.started;
             moved = true;
         }
@@ -270,9 +291,7 @@ private:
     std::int64_t next_start_ = 0;
     std::int64_t next_publish_ = 0;
     std::array<LeaderLane, kLeaderLanes> lanes_;
-    SharedRound& round_;
-    bool rounds_;                              ///< Wire::kBf16
-    std::array<std::vector<float>, 2> rests_;  ///< [floats]: added in this round, left by it
+    LeaderRests rests_;
 };
 
 }  // namespace

@@ -49,7 +49,6 @@ struct SharedRound {
     std::atomic<bool> broken{false};          ///< a member was lost
     std::atomic<bool> driving{false};         ///< the caller works on blocks
     std::atomic<std::uint64_t> submitted{0};  ///< last round with a summary of this member
-    std::atomic<RoundRest> rest{RoundRest::kCarried};  ///< of the round before
 
 private:
     /// Makes the memory and sets the tag.
@@ -67,6 +66,8 @@ public:
     /// One step of a round. @param arrived  buckets that this member has finished
     /// True: something moved.
     virtual bool advance(std::uint64_t ordinal, std::int64_t arrived) = 0;
+    /// See AllReduce. From any thread.
+    virtual void set_rest(RoundRest /*rest*/) {}
     /// No request is in flight.
     [[nodiscard]] virtual bool quiet() const = 0;
 };

@@ -48,6 +48,28 @@ private:
     Clock::Seconds begin_;
 };
 
+/// Rounds pushes as they travel, with what earlier ones of their worker left. A worker has no other
+/// push between making one and its being applied, so rounding it then is the same.
+class PushRounding {
+public:
+    explicit PushRounding(Wire wire) : wire_(wire) {}
+
+    void round(Work kind, int worker, std::span<float> values) {
+        if (wire_ == Wire::kBf16) {
+            std::vector<float>& rest = rests_[{kind, worker}];
+            rest.resize(values.size());
+            rounded_.resize(values.size());
+            narrow_with_rest(values, rest.data(), rest.data(), rounded_.data());
+            widen_bf16(rounded_.data(), values);
+        }
+    }
+
+private:
+    Wire wire_;
+    std::map<std::pair<Work, int>, std::vector<float>> rests_;
+    std::vector<std::uint16_t> rounded_;
+};
+
 class TrainingLearner final : public Learner {
 public:
     TrainingLearner(const LearnerOptions& options, LearnerResources& shared)
@@ -66,13 +88,13 @@ public:
                                     .beta2 = options.beta2,
                                     .epsilon = options.epsilon}),
                  options.seed, options.average_samples, options.pulls ? options.wire : Wire::kF32),
-          wire_(options.wire),
-          clip_norm_(options.pulls ? 0 : options.clip_norm),
+          rounding_(options.wire),
           parts_{.graph = graph_,
                  .samples = *train_,
                  .store = store_,
                  .seed = options.seed,
-                 .clip_norm = options.clip_norm},
+                 .clip_norm = options.clip_norm,
+                 .mean_clip_norm = options.pulls ? 0 : options.clip_norm},
           pool_(shared.threads(),
                 shared.engines(fmt::format("{} {} {}", options.model,
                                            to_string(Shape(train_->info().sample_shape)),
@@ -146,10 +168,12 @@ public:
             values.push_back(done(term.work).work->values);
         }
         const OwnTimeScope time(own_s_);
-        for (std::size_t i = 0; wire_ == Wire::kBf16 && i < values.size(); ++i) {
-            round(update.work, update.terms[i].worker, values[i].get());
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const auto floats = graph_.parameters().total() + graph_.state().total();
+            rounding_.round(update.work, update.terms[i].worker,
+                            {values[i].get(), static_cast<std::size_t>(floats)});
         }
-        const GradientAnswer answer = store_.apply(update, values, pool_, clip_norm_);
+        const GradientAnswer answer = store_.apply(update, values, pool_, parts_.mean_clip_norm);
         for (const Update::Term& term : update.terms) {
             entries_.erase(term.work);
         }
@@ -226,18 +250,6 @@ private:
         return sums;
     }
 
-    /// A push as servers receive it. Its worker has no other push between making this one and its
-    /// being applied, so rounding it here is the same.
-    void round(Work kind, int worker, float* values) {
-        const auto floats =
-            static_cast<std::size_t>(graph_.parameters().total() + graph_.state().total());
-        std::vector<float>& rest = rests_[{kind, worker}];
-        rest.resize(floats);
-        rounded_.resize(floats);
-        narrow_with_rest({values, floats}, rest.data(), rest.data(), rounded_.data());
-        widen_bf16(rounded_.data(), {values, floats});
-    }
-
     [[nodiscard]] std::shared_ptr<LearnerWork> make_work(const Job& job) {
         check_invariant(job.parameters != nullptr && job.steps >= 1,
                         "a job has parameters and steps");
@@ -284,10 +296,7 @@ private:
     Graph graph_;
     std::array<SliceReader, 2> readers_;  ///< of even and odd epochs
     ParameterStore store_;
-    Wire wire_;
-    double clip_norm_;                                          ///< of mean gradients
-    std::map<std::pair<Work, int>, std::vector<float>> rests_;  ///< of rounding, by worker
-    std::vector<std::uint16_t> rounded_;
+    PushRounding rounding_;
     LearnerParts parts_;
     std::map<int, Local> local_;  ///< by worker
     std::map<WorkId, Entry> entries_;

@@ -208,11 +208,35 @@ void NodeAgent::handle(const Message& message) {
     }
 }
 
+void SumRounding::round(const NodeSumOrder& order, float* sum, std::int64_t at, std::int64_t n) {
+    if (wire_ == Wire::kF32) {
+        return;
+    }
+    const std::span<const float> values(sum + at, static_cast<std::size_t>(n));
+    auto* const to = reinterpret_cast<std::uint16_t*>(sum + floats_) + at;
+    if (order.sum.incarnation > 0) {
+        narrow_to_bf16(values, to);
+        return;
+    }
+    if (rest_.empty() || std::exchange(rest_of_, order.work) != order.work) {
+        rest_.assign(static_cast<std::size_t>(floats_), 0.0F);
+    }
+    narrow_with_rest(values, rest_.data() + at, rest_.data() + at, to);
+}
+
+std::span<const std::byte> SumRounding::leaving(const float* sum, std::int64_t begin,
+                                                std::int64_t end) const {
+    const auto* const all =
+        reinterpret_cast<const std::byte*>(wire_ == Wire::kBf16 ? sum + floats_ : sum);
+    const auto each = static_cast<std::int64_t>(wire_bytes(wire_));
+    return {all + begin * each, static_cast<std::size_t>((end - begin) * each)};
+}
+
 NodeSums::NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces, Wire wire)
     : comm_(comm),
       layout_(layout),
-      wire_(wire),
-      pool_(*device_, layout.floats() + (wire == Wire::kBf16 ? (layout.floats() + 1) / 2 : 0)),
+      rounding_(wire, layout.floats()),
+      pool_(*device_, rounding_.memory()),
       inbox_(*device_, layout.floats(), pieces, wire) {
 }
 
@@ -314,7 +338,7 @@ void NodeSums::make_piece() {
     } else {
         const std::int64_t begin = inbox_.begin_of(made_);
         make_part(made_, [](std::int64_t /*end*/) {});
-        const auto piece = leaving(begin, inbox_.begin_of(made_ + 1));
+        const auto piece = rounding_.leaving(sum_.get(), begin, inbox_.begin_of(made_ + 1));
         comm_
             .start_transfer({order.to, Port::kNode}, Port::kNode, NodeMessage::kPiece,
                             NodePieceHeader{order.sum, made_}, piece, ChunkOrder::kForward, sum_)
@@ -345,37 +369,9 @@ void NodeSums::make_part(int piece, const std::function<void(std::int64_t end)>&
     for (std::int64_t at = begin; at < end; at += kLeavingFloats) {
         const std::int64_t n = std::min(kLeavingFloats, end - at);
         weighted_sum(terms, at - begin, sum_.get() + at, n);
-        round(at, n);
+        rounding_.round(order, sum_.get(), at, n);
         made(at + n);
     }
-}
-
-/// Floats of the sum, from `at` on, are made: kBf16 rounds them to where they leave from, behind
-/// the sum.
-void NodeSums::round(std::int64_t at, std::int64_t n) {
-    if (wire_ == Wire::kF32) {
-        return;
-    }
-    const NodeSumOrder& order = line_.front();
-    const std::span<const float> values(sum_.get() + at, static_cast<std::size_t>(n));
-    auto* const to = reinterpret_cast<std::uint16_t*>(sum_.get() + layout_.floats()) + at;
-    if (order.sum.incarnation > 0) {
-        narrow_to_bf16(values, to);
-        return;
-    }
-    if (rest_.empty() || std::exchange(rest_of_, order.work) != order.work) {
-        rest_.assign(static_cast<std::size_t>(layout_.floats()), 0.0F);
-    }
-    narrow_with_rest(values, rest_.data() + at, rest_.data() + at, to);
-}
-
-/// Floats [begin, end) of the sum as they leave.
-std::span<const std::byte> NodeSums::leaving(std::int64_t begin, std::int64_t end) const {
-    const bool rounded = wire_ == Wire::kBf16;
-    const auto all =
-        reinterpret_cast<const std::byte*>(sum_.get() + (rounded ? layout_.floats() : 0));
-    const auto each = static_cast<std::int64_t>(wire_bytes(wire_));
-    return {all + begin * each, static_cast<std::size_t>((end - begin) * each)};
 }
 
 /// One transfer per server, which leaves while the sum is made.
@@ -386,7 +382,8 @@ void NodeSums::send_to_servers(const NodeSumOrder& order) {
         transfers.push_back(comm_.start_transfer(
             {comm_.map.rank_of_server(shard.part), Port::kServer}, Port::kNode, MessageKind::kPush,
             PushHeader{order.sum, order.layout.number},
-            leaving(shard.begin, shard.begin + shard.floats()), ChunkOrder::kForward, sum_));
+            rounding_.leaving(sum_.get(), shard.begin, shard.begin + shard.floats()),
+            ChunkOrder::kForward, sum_));
     }
     for (; made_ < inbox_.pieces(); ++made_) {
         make_part(made_, [&](std::int64_t end) {
@@ -394,7 +391,8 @@ void NodeSums::send_to_servers(const NodeSumOrder& order) {
                 const ShardRange& shard = shards[i];
                 const std::int64_t done = std::min(end - shard.begin, shard.floats());
                 if (done > 0) {
-                    transfers[i]->release(static_cast<std::uint64_t>(done) * wire_bytes(wire_));
+                    transfers[i]->release(static_cast<std::uint64_t>(done) *
+                                          wire_bytes(rounding_.wire()));
                 }
             }
         });

@@ -84,13 +84,36 @@ private:
     std::array<std::optional<PushId>, SlotMemory::kSlots> used_;
 };
 
+/// Rounds a node's sums when they leave (Wire::kBf16): what is rounded away is added to the next
+/// sum of the same kind. A sum that is made again after a loss is rounded by itself.
+class SumRounding {
+public:
+    SumRounding(Wire wire, std::int64_t floats) : wire_(wire), floats_(floats) {}
+
+    [[nodiscard]] Wire wire() const noexcept { return wire_; }
+    /// Floats of memory for a sum and, behind it, what leaves of it.
+    [[nodiscard]] std::int64_t memory() const noexcept {
+        return floats_ + (wire_ == Wire::kBf16 ? (floats_ + 1) / 2 : 0);
+    }
+    /// n floats of a sum, from `at` on, are made.
+    void round(const NodeSumOrder& order, float* sum, std::int64_t at, std::int64_t n);
+    /// Floats [begin, end) of a sum as they leave.
+    [[nodiscard]] std::span<const std::byte> leaving(const float* sum, std::int64_t begin,
+                                                     std::int64_t end) const;
+
+private:
+    Wire wire_;
+    std::int64_t floats_;  ///< of a sum
+    std::vector<float> rest_;
+    Work rest_of_ = Work::kGradient;
+};
+
 /// Makes the sums that the coordinator orders (protocol_node.hpp), in the order of versions. Cost
 /// of a sum: one read of each gradient from shared memory and of each sum from another node, one
-/// write, one transfer per server, or one per piece to another node. With Wire::kBf16 sums are
-/// rounded when they leave, and what is rounded away is added to the next sum; one that is made
-/// again after a loss is rounded by itself. A sum for another node leaves piece by piece as its
-/// inputs come; one for the servers begins to leave when all its inputs are there, so that none
-/// ever stays half sent. One thread; the inbox is for the communication thread too.
+/// write, one transfer per server, or one per piece to another node. A sum for another node leaves
+/// piece by piece as its inputs come; one for the servers begins to leave when all its inputs are
+/// there, so that none ever stays half sent. One thread; the inbox is for the communication thread
+/// too.
 class NodeSums {
 public:
     /// @param comm, layout  outlive it  @param pieces  of sums between nodes
@@ -111,8 +134,6 @@ private:
     [[nodiscard]] std::vector<int> missing() const;
     void make_piece();
     void make_part(int piece, const std::function<void(std::int64_t end)>& made);
-    void round(std::int64_t at, std::int64_t n);
-    [[nodiscard]] std::span<const std::byte> leaving(std::int64_t begin, std::int64_t end) const;
     void send_to_servers(const NodeSumOrder& order);
     void free_slots(const NodeSumOrder& order) const;
     void finish();
@@ -120,15 +141,13 @@ private:
     const CommContext& comm_;
     const ShardedLayout& layout_;
     std::unique_ptr<Device> device_ = make_cpu_device(1);
-    Wire wire_;
+    SumRounding rounding_;
     BufferPool pool_;
     PieceInbox inbox_;
     std::map<int, SlotMemory> memory_;  ///< by worker
     std::deque<NodeSumOrder> line_;     ///< the first lacks a worker's memory, or pieces
     std::shared_ptr<float> sum_;        ///< of the first, once it is begun
     int made_ = 0;                      ///< pieces of it
-    std::vector<float> rest_;           ///< kBf16: rounded away of sums like the last one
-    Work rest_of_ = Work::kGradient;
     std::optional<OperationBoard::Wait> lacks_;
 };
 

@@ -20,9 +20,7 @@ public:
           model_(model),
           inbox_(inbox),
           layout_(cut_shards(context.replica().graph(), 1)),
-          wire_(context.job().options.wire),
-          buffers_(layout_, context.replica().device(), 0, wire_),
-          feedback_(layout_.floats()) {}
+          out_(context.job().options.wire, layout_, context.replica().device()) {}
 
     /// Follows an order about this worker's role. @param was_member  until now: its parameters are
     /// the newest
@@ -41,6 +39,15 @@ public:
     [[nodiscard]] std::uint64_t begun() const noexcept { return begun_; }
 
 private:
+    /// Pushes on their way, and what their rounding left.
+    struct Pushes {
+        Pushes(Wire type, const ShardedLayout& layout, Device& device)
+            : wire(type), buffers(layout, device, 0, type), feedback(layout.floats()) {}
+        Wire wire;
+        /// Several only after transfers to a lost parent, which may never end.
+        SendBuffers buffers;
+        ErrorFeedback feedback;
+    };
     [[nodiscard]] std::function<bool(const StateHeader&)> permits_start() const;
     void take_parameters();
     [[nodiscard]] PushRoute route() const;
@@ -55,9 +62,7 @@ private:
     RingModel& model_;
     RingInbox& inbox_;
     ShardedLayout layout_;  ///< of one shard
-    Wire wire_;
-    SendBuffers buffers_;  ///< several only after transfers to a lost parent, which may never end
-    ErrorFeedback feedback_;              ///< of pushes that are rounded
+    Pushes out_;
     std::int32_t parent_ = 0;             ///< worker
     bool start_permit_ = false;           ///< the parameters permit to start a mini-batch
     std::uint64_t parameters_epoch_ = 0;  ///< parameters of older epochs do not count

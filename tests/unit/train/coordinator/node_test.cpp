@@ -14,6 +14,7 @@
 #include "support/train/server_pushes.hpp"
 #include "train/coordinator/servers/node_aggregation.hpp"
 #include "train/worker/node_staging.hpp"
+#include "train/worker/servers/push_buffers.hpp"
 
 namespace cohort {
 namespace {

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <random>
 
 #include "core/bf16.hpp"
+#include "train/worker/node_staging.hpp"
 
 namespace cohort {
 namespace {
@@ -117,6 +120,63 @@ TEST(ErrorFeedback, NothingIsKeptWhenTheWorkerBeginsAnew) {
     feedback.clear();
     feedback.decide(2, true);
     EXPECT_TRUE(feedback.kept(Work::kGradient).empty());
+}
+
+/// A node's sum as it leaves, made in blocks.
+std::vector<float> leaving(SumRounding& rounding, const NodeSumOrder& order,
+                           const std::vector<float>& values) {
+    std::vector<float> memory(static_cast<std::size_t>(rounding.memory()));
+    std::ranges::copy(values, memory.begin());
+    constexpr std::int64_t kAll = kFloats;
+    for (std::int64_t at = 0; at < kAll; at += 100) {
+        rounding.round(order, memory.data(), at, std::min<std::int64_t>(100, kAll - at));
+    }
+    const auto sent = rounding.leaving(memory.data(), 0, kAll);
+    std::vector<float> received(kFloats);
+    if (rounding.wire() == Wire::kF32) {
+        EXPECT_EQ(sent.size(), kFloats * sizeof(float));
+        std::memcpy(received.data(), sent.data(), sent.size());
+    } else {
+        EXPECT_EQ(sent.size(), kFloats * sizeof(std::uint16_t));
+        widen_bf16(reinterpret_cast<const std::uint16_t*>(sent.data()), received);
+    }
+    return received;
+}
+
+TEST(SumRounding, WhatIsRoundedAwayOfSumsOfOneKindComesWithTheNext) {
+    std::mt19937 random(2);
+    const std::vector<float> zeros(kFloats);
+    const NodeSumOrder gradients{.sum = node_sum(0, 1), .terms = {}};
+    NodeSumOrder deltas = gradients;
+    deltas.work = Work::kDelta;
+    SumRounding rounding(Wire::kBf16, kFloats);
+    std::vector<double> made(kFloats);
+    std::vector<double> sent(kFloats);
+    for (int update = 0; update < 50; ++update) {
+        const std::vector<float> sum = gradient_of(random);
+        add(made, sum);
+        add(sent, leaving(rounding, gradients, sum));
+    }
+    for (int update = 0; update < 5; ++update) {
+        add(sent, leaving(rounding, gradients, zeros));  // the rest of the rest, and so on
+    }
+    for (std::size_t i = 0; i < kFloats; ++i) {
+        ASSERT_NEAR(sent[i], made[i], 1e-4);
+    }
+    EXPECT_NE(leaving(rounding, gradients, gradient_of(random)), zeros);
+    EXPECT_EQ(leaving(rounding, deltas, zeros), zeros);
+}
+
+TEST(SumRounding, ASumThatIsMadeAgainIsRoundedByItself) {
+    std::mt19937 random(3);
+    SumRounding rounding(Wire::kBf16, kFloats);
+    const NodeSumOrder first{.sum = node_sum(0, 1), .terms = {}};
+    const NodeSumOrder again{.sum = node_sum(0, 1, 1), .terms = {}};
+    const std::vector<float> sum = gradient_of(random);
+    EXPECT_EQ(leaving(rounding, first, sum), leaving(rounding, again, sum));
+    EXPECT_NE(leaving(rounding, first, sum), leaving(rounding, again, sum)) << "with a rest";
+    SumRounding plain(Wire::kF32, kFloats);
+    EXPECT_EQ(leaving(plain, first, sum), sum);
 }
 
 TEST(PushOutcomes, TellOfEveryPushInAnyOrder) {

@@ -5,9 +5,12 @@ wire_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
 import json
+import pathlib
+import sys
 
-import cli_support
-from cli_support import ProgramTest, call, events, tensors
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import cli_support  # noqa: E402
+from cli_support import ProgramTest, call, events, tensors  # noqa: E402
 
 JOB = ("--model", "smallcnn", "--batch", 20, "--lr", 0.02)
 
@@ -88,14 +91,27 @@ class Wire(ProgramTest):
             self.assertGreaterEqual(summary["lost"], 1, text)
 
     def test_clipping(self):
-        """A bound that no gradient reaches changes no bit; a low one bounds the step."""
-        for arch, ranks in ("servers", 3), ("ring", 2):
-            with self.subTest(arch=arch):
-                job = ("--arch", arch, "--deterministic", *JOB, "--momentum", 0, "--samples", 40, "--clip-norm")
-                found = {bound: tensors(self.job(f"{arch}-{bound}", ranks, *job, bound)[0])
-                         for bound in (0, 1e6, 1e-3)}
-                self.assertEqual(found[0], found[1e6])
-                self.assertNotEqual(found[0], found[1e-3])
+        """A bound that no gradient reaches changes no bit; of a lower one virtual workers learn the same."""
+        for arch, mode, ranks in ("servers", "ssgd", 4), ("ring", "ring", 3), ("servers", "localsgd:2", 4):
+            with self.subTest(arch=arch, mode=mode):
+                job = ("--arch", arch, *JOB, "--mode", mode, "--samples", 480, "--clip-norm")
+                real = {bound: self.job(f"{arch}-{mode[:2]}-{bound}", ranks, "--deterministic", *job, bound)
+                        for bound in (0, 1e6, 0.4)}
+                self.assertEqual(tensors(real[0][0]), tensors(real[1e6][0]))
+                loss = real[0.4][1]["test_loss"]
+                self.assertNotAlmostEqual(loss, real[0][1]["test_loss"], delta=1e-3 * loss)
+                done = cli_support.run("simulate", "--data", self.data, "--workers", 3, "--json", *job, 0.4)
+                self.assertAlmostEqual(json.loads(done.stdout)["test_loss"], loss, delta=1e-6 * loss)
+
+    def test_adamw_takes_its_options(self):
+        job = (*JOB[:4], "--arch", "servers", "--mode", "ssgd", "--optimizer", "adamw", "--lr", 0.003, "--samples", 480)
+        losses = []
+        for more in (), ("--beta1", 0.8), ("--beta2", 0.9), ("--epsilon", 0.01):
+            real = self.job(f"{len(losses)}", 4, "--deterministic", *job, *more)[1]["test_loss"]
+            done = cli_support.run("simulate", "--data", self.data, "--workers", 3, "--json", *job, *more)
+            self.assertAlmostEqual(json.loads(done.stdout)["test_loss"], real, delta=1e-6 * real)
+            losses.append(real)
+        self.assertEqual(len(set(losses)), len(losses))
 
 
 if __name__ == "__main__":
