@@ -83,7 +83,11 @@ public:
     void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
         float* total = partial(shared, 0);
         add_member_sums(team_, total, static_cast<std::size_t>(partial_floats()), used_);
-        std::copy_n(total, inputs_ * outputs_, binding_.gradients[0]);
+        if (binding_.adds) {
+            accumulate(binding_.gradients[0], total, inputs_ * outputs_);
+        } else {
+            std::copy_n(total, inputs_ * outputs_, binding_.gradients[0]);
+        }
         if (spec_.options.bias) {
             std::copy_n(total + inputs_ * outputs_, outputs_, binding_.gradients[1]);
         }
@@ -125,9 +129,9 @@ public:
         return {spec_.options.features};
     }
     [[nodiscard]] std::vector<TensorSpec> parameters(std::span<const Shape> inputs) const override {
-        std::vector<TensorSpec> specs{{"weight",
-                                       Shape{spec_.options.features, features_of(inputs[0])},
-                                       Initialisation::kHeNormal, true}};
+        std::vector<TensorSpec> specs{
+            {"weight", Shape{spec_.options.features, features_of(inputs[0])},
+             spec_.options.uniform ? Initialisation::kUniform : Initialisation::kHeNormal, true}};
         if (spec_.options.bias) {
             specs.push_back({"bias", Shape{spec_.options.features}, Initialisation::kZero, false});
         }

@@ -37,6 +37,11 @@ struct RunInput {
     float* logits = nullptr;  ///< [N, outputs], receives the outputs; then there is no loss
 };
 
+/// The batch's samples, or its tokens where the network reads those: elements of 32 bits.
+[[nodiscard]] inline const float* input_of(const Graph& graph, const BatchView& batch) {
+    return graph.reads_tokens() ? reinterpret_cast<const float*>(batch.tokens) : batch.samples;
+}
+
 /// The flat buffers of a replica.
 struct FlatBuffers {
     float* parameters = nullptr;

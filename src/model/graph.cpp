@@ -11,8 +11,13 @@
 
 namespace cohort {
 
-std::int64_t Graph::classes() const noexcept {
+std::int64_t Graph::outputs() const noexcept {
     return shapes_[static_cast<std::size_t>(logits_.index)].elements();
+}
+
+std::int64_t Graph::positions() const noexcept {
+    const Shape& logits = shapes_[static_cast<std::size_t>(logits_.index)];
+    return loss_ == LossKind::kSoftmaxCrossEntropy && logits.rank() == 2 ? logits[0] : 1;
 }
 
 namespace {
@@ -80,7 +85,8 @@ std::string Graph::describe() const {
     for (const Node& node : nodes_) {
         std::int64_t count = 0;
         for (const int range : node.parameter_ranges) {
-            count += parameters_.ranges()[static_cast<std::size_t>(range)].size;
+            const bool of_another = node.tied && range == node.parameter_ranges.front();
+            count += of_another ? 0 : parameters_.ranges()[static_cast<std::size_t>(range)].size;
         }
         text += line(node.name, node.layer->kind(), to_string(shape(Value{node.output})), count,
                      node.layer->forward_flops(input_shapes(*this, node)));

@@ -178,7 +178,7 @@ private:
     void run_loss(Member& member) {
         const auto logits = static_cast<std::size_t>(graph_.logits().index);
         const float* values = address(plan_->activations[logits], member);
-        const std::int64_t outputs = graph_.classes();
+        const std::int64_t outputs = graph_.outputs();
         if (input_.logits != nullptr) {
             std::copy_n(values, member.samples * outputs, input_.logits + member.begin * outputs);
             return;
@@ -188,7 +188,8 @@ private:
             {.samples = member.samples,
              .member = member.index,
              .logits = values,
-             .labels = batch.labels == nullptr ? nullptr : batch.labels + member.begin,
+             .labels = batch.labels == nullptr ? nullptr
+                                               : batch.labels + member.begin * graph_.positions(),
              .targets = batch.targets == nullptr ? nullptr : batch.targets + member.begin * outputs,
              .scale = 1.0F / static_cast<float>(plan_->batch),
              .gradient = address(plan_->gradients[logits], member)});
@@ -222,7 +223,7 @@ private:
         switch (place.kind) {
             case Place::Kind::kInput:
                 // Inputs are never written: kernels take them through const pointers.
-                return const_cast<float*>(input_.batch->samples) + before / sizeof(float);
+                return const_cast<float*>(input_of(graph_, *input_.batch)) + before / sizeof(float);
             case Place::Kind::kBatch:
                 return reinterpret_cast<float*>(arena_ + place.offset + before);
             case Place::Kind::kSlice: return reinterpret_cast<float*>(member.region + place.offset);

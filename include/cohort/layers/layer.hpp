@@ -65,6 +65,12 @@ public:
 [[nodiscard]] std::shared_ptr<const Layer> make_linear(const LinearOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_lstm(const LstmOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_last_position();
+/// @param vocabulary  different tokens, the rows of its table
+[[nodiscard]] std::shared_ptr<const Layer> make_embedding(const EmbeddingOptions& options,
+                                                          std::int64_t vocabulary);
+[[nodiscard]] std::shared_ptr<const Layer> make_position(const PositionOptions& options);
+[[nodiscard]] std::shared_ptr<const Layer> make_layer_norm(const LayerNormOptions& options);
+[[nodiscard]] std::shared_ptr<const Layer> make_attention(const AttentionOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_batch_norm(const BatchNormOptions& options);
 enum class ActivationKind { kRelu, kGelu, kSigmoid, kTanh };
 template <>

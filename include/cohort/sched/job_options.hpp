@@ -46,6 +46,7 @@ struct JobOptions {
     std::int64_t batch = 1;               ///< samples per step and worker
     std::int64_t samples = 0;             ///< budget in samples applied; 0: by epochs
     double target_accuracy = 0;           ///< in 0..1; the run ends once test accuracy reaches it
+    double target_loss = 0;               ///< the run ends once the test loss is as small; 0: never
     std::int64_t eval_every_samples = 0;  ///< 0: once per epoch
     std::uint64_t seed = 1;               ///< of initial parameters, order, dropout, augmentation
     int threads = 0;                      ///< that compute; 0: all cores

@@ -23,6 +23,18 @@ namespace cohort::zoo {
 [[nodiscard]] Graph densenet121(const Shape& input, std::int64_t classes);
 [[nodiscard]] Graph mobilenetv2(const Shape& input, std::int64_t classes);
 
+// Of tokens.
+[[nodiscard]] Graph lstm(const TokenInput& input);
+[[nodiscard]] Graph transformer(const TokenInput& input);
+struct GptSize {
+    std::int64_t width = 128;
+    std::int64_t depth = 4;
+    std::int64_t heads = 4;
+    friend bool operator==(const GptSize&, const GptSize&) = default;
+};
+/// Errors: UsageError for a width that is no multiple of the heads.
+[[nodiscard]] Graph gpt(const TokenInput& input, const GptSize& size);
+
 /// Errors: ShapeError unless `input` is [C,H,W] with height and width of at least `smallest`.
 void require_image(std::string_view model, const Shape& input, std::int64_t smallest);
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <string>
 
@@ -75,6 +76,61 @@ constexpr Maker kMakers[] = {
     {"mobilenetv2", zoo::mobilenetv2},
 };
 
+struct TextMaker {
+    std::string_view name;
+    Graph (*make)(const TokenInput& input);
+};
+constexpr TextMaker kTextMakers[] = {
+    {"lstm", zoo::lstm},
+    {"transformer", zoo::transformer},
+    {"gpt", [](const TokenInput& input) { return zoo::gpt(input, {}); }},
+};
+
+constexpr std::string_view kGptPrefix = "gpt:";
+constexpr std::int64_t kLargestGpt = 65536;
+
+/// "gpt:WIDTH,DEPTH,HEADS"
+zoo::GptSize gpt_size(std::string_view name) {
+    zoo::GptSize size;
+    std::int64_t* const fields[] = {&size.width, &size.depth, &size.heads};
+    const char* at = name.data() + kGptPrefix.size();
+    const char* const end = name.data() + name.size();
+    bool good = true;
+    for (std::int64_t* field : fields) {
+        const auto [after, error] = std::from_chars(at, end, *field);
+        const bool last = field == &size.heads;
+        good = good && error == std::errc() && *field >= 1 && *field <= kLargestGpt &&
+               (last ? after == end : after != end && *after == ',');
+        at = good && !last ? after + 1 : end;
+    }
+    if (!good) {
+        fail<UsageError>({.where = "--model",
+                          .what = "unusable size",
+                          .expected = fmt::format("gpt:WIDTH,DEPTH,HEADS, each 1..{}", kLargestGpt),
+                          .got = name});
+    }
+    return size;
+}
+
+template <class Makers>
+const auto* find_maker(const Makers& makers, std::string_view name) {
+    const auto* const found = std::find_if(std::begin(makers), std::end(makers),
+                                           [&](const auto& maker) { return maker.name == name; });
+    return found == std::end(makers) ? nullptr : found;
+}
+
+Graph make_text_model(std::string_view name, const ModelInput& input) {
+    if (!input.tokens) {
+        fail<ShapeError>({.where = name,
+                          .what = "this model reads text, the data set holds numbers",
+                          .expected = "windows of tokens (cohort import --format text)",
+                          .got = "samples of shape " + to_string(input.shape)});
+    }
+    const TokenInput tokens{.positions = input.shape.elements(), .vocabulary = input.classes};
+    const TextMaker* maker = find_maker(kTextMakers, name);
+    return maker == nullptr ? zoo::gpt(tokens, gpt_size(name)) : maker->make(tokens);
+}
+
 }  // namespace
 
 std::vector<std::string> model_names() {
@@ -82,25 +138,44 @@ std::vector<std::string> model_names() {
     for (const Maker& maker : kMakers) {
         names.emplace_back(maker.name);
     }
+    for (const TextMaker& maker : kTextMakers) {
+        names.emplace_back(maker.name);
+    }
     return names;
 }
 
-Graph make_model(std::string_view name, const Shape& input, std::int64_t classes) {
-    const auto* const found = std::find_if(std::begin(kMakers), std::end(kMakers),
-                                           [&](const Maker& maker) { return maker.name == name; });
-    if (found == std::end(kMakers)) {
-        fail<UsageError>({.where = "--model",
-                          .what = "unknown model",
-                          .expected = fmt::format("{}", fmt::join(model_names(), ", ")),
-                          .got = name});
+bool reads_text(std::string_view name) {
+    return find_maker(kTextMakers, name) != nullptr || name.starts_with(kGptPrefix);
+}
+
+bool is_model(std::string_view name) {
+    return find_maker(kMakers, name) != nullptr || reads_text(name);
+}
+
+Graph make_model(std::string_view name, const ModelInput& input) {
+    if (!is_model(name)) {
+        fail<UsageError>(
+            {.where = "--model",
+             .what = "unknown model",
+             .expected = fmt::format("{}, gpt:WIDTH,DEPTH,HEADS", fmt::join(model_names(), ", ")),
+             .got = name});
     }
-    if (classes < 2) {
+    if (input.classes < 2) {
         fail<UsageError>({.where = "--model",
                           .what = "too few classes",
                           .expected = "at least 2",
-                          .got = std::to_string(classes)});
+                          .got = std::to_string(input.classes)});
     }
-    return found->make(input, classes);
+    if (reads_text(name)) {
+        return make_text_model(name, input);
+    }
+    if (input.tokens) {
+        fail<ShapeError>({.where = name,
+                          .what = "the data set holds text, this model reads numbers",
+                          .expected = "a model of text: lstm, transformer, gpt",
+                          .got = "windows of " + to_string(input.shape) + " tokens"});
+    }
+    return find_maker(kMakers, name)->make(input.shape, input.classes);
 }
 
 }  // namespace cohort

@@ -7,6 +7,7 @@
 #include "cohort/sched/job_limits.hpp"
 #include "formats/predictor_file.hpp"
 #include "formats/weights_file.hpp"
+#include "session/model_input.hpp"
 #include "sim/job/virtual_job.hpp"
 
 namespace cohort {
@@ -14,9 +15,9 @@ namespace {
 
 /// Of the network that learns; 0: none does.
 double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& info) {
-    return options.no_train ? 0
-                            : make_model(options.model, Shape(info.sample_shape), info.classes)
-                                  .training_flops_per_sample();
+    return options.no_train
+               ? 0
+               : make_model(options.model, model_input(info)).training_flops_per_sample();
 }
 
 /// For choosers.
@@ -77,6 +78,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
     spec.eval_average = options.eval_average > 0;
     spec.target_on_average = options.target_on == TargetOn::kAverage;
     spec.target_accuracy = options.target_accuracy;
+    spec.target_loss = options.target_loss;
     spec.setting.job = job_facts(spec, options.momentum, flops_per_sample(options, spec.train));
     spec.records = options.record_load ? SimulationResult::kRecords : 0;
     return spec;

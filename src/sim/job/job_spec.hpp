@@ -43,6 +43,7 @@ struct JobSpec {
     bool eval_average = false;            ///< of the mean of the parameters too
     bool target_on_average = false;       ///< it is the one that is to reach the target
     double target_accuracy = 0;           ///< 0: none
+    double target_loss = 0;               ///< 0: none
     std::size_t lane_spans = 0;           ///< that are kept
     // Of the load of its workers.
     bool telemetry = true;  ///< what they report is kept, for those who choose modes

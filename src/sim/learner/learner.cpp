@@ -13,6 +13,7 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "optim/vector_math.hpp"
+#include "session/model_input.hpp"
 #include "sim/learner/learner_store.hpp"
 #include "sim/learner/learner_work.hpp"
 
@@ -51,8 +52,7 @@ public:
         : train_(
               shared.samples(options.data, "train", parse_augment(options.augment, options.seed))),
           test_(shared.samples(options.data, "test", {})),
-          graph_(make_model(options.model, Shape(train_->info().sample_shape),
-                            train_->info().classes)),
+          graph_(make_model(options.model, model_input(train_->info()))),
           readers_{SliceReader(train_->info(), {.seed = options.seed}),
                    SliceReader(train_->info(), {.seed = options.seed})},
           store_(graph_,
@@ -204,7 +204,7 @@ private:
             false);
         Accuracy sums{.samples = samples};
         for (const BatchResult& result : results) {
-            sums.accuracy += static_cast<double>(result.correct);
+            sums.accuracy += result.correct;
             sums.loss += result.loss_sum;
         }
         sums.accuracy /= static_cast<double>(samples);

@@ -45,7 +45,7 @@ public:
     /// What a push's ticket says of the computation.
     struct Outcome {
         double loss_sum = 0;  ///< nats
-        std::int64_t correct = 0;
+        double correct = 0;
         bool finite = true;
         double gradient_norm = 0;
         std::array<double, 2> half_squares{};  ///< |g|^2 of each half

@@ -86,6 +86,8 @@ void each_of_length(Options& o, const Visit& visit) {
     visit({"--samples", "Samples to train on; 0: one epoch"}, o.samples, kSamplesLimits);
     visit({"--target-accuracy", "End once the test accuracy reaches this; 0: never"},
           o.target_accuracy, kTargetLimits);
+    visit({"--target-loss", "End once the test loss (of text per token) is as small; 0: never"},
+          o.target_loss, kTargetLossLimits);
     visit({"--virtual-limit-s", "End at this time of the virtual clock; 0: no limit"},
           o.virtual_limit_s, kVirtualSecondsLimits);
 }

@@ -23,6 +23,7 @@
 #include "cohort/data/loader.hpp"
 #include "cohort/model/zoo.hpp"
 #include "core/system/process_usage.hpp"
+#include "session/model_input.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {
@@ -117,9 +118,8 @@ public:
         : options_(options),
           set_(make_set(options)),
           device_(make_device(options.device, options.threads)),
-          replica_(
-              make_model(options.model, Shape(set_->info().sample_shape), set_->info().classes),
-              *device_, replica_options(*device_, options.precision, false, options.tuning_file)),
+          replica_(make_model(options.model, model_input(set_->info())), *device_,
+                   replica_options(*device_, options.precision, false, options.tuning_file)),
           loader_(set_, loader_options()),
           book_(set_->info(), {}) {
         replica_.initialise(1);

@@ -174,7 +174,7 @@ struct PushReport {
     std::int64_t version = 0;
     std::int64_t samples = 0;
     double loss_sum = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     bool finite = true;
     double gradient_norm = 0;
     WorkerTimes times;
@@ -296,7 +296,7 @@ struct EvaluatedPart {
     std::uint64_t id = 0;
     std::int32_t part = 0;
     double loss_sum = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     std::int64_t samples = 0;
     double seconds = 0;
     auto fields() { return std::tie(id, part, loss_sum, correct, samples, seconds); }

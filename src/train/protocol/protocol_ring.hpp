@@ -84,7 +84,7 @@ struct RingLoad {
 struct RoundSummary {
     std::int64_t samples = 0;
     double loss_sum = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     bool finite = true;    ///< false aborts the round for all members
     double input_s = 0;    ///< waiting for the batch
     double compute_s = 0;  ///< own time, without waiting

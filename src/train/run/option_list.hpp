@@ -100,6 +100,8 @@ void each_of_learning(Options& o, const Visit& visit) {
           kEpochsLimits);
     visit({"--target-accuracy", "End once the test accuracy reaches this; 0: never"},
           o.target_accuracy, kTargetLimits);
+    visit({"--target-loss", "End once the test loss (of text per token) is as small; 0: never"},
+          o.target_loss, kTargetLossLimits);
     visit({"--batch", "Samples per step and worker"}, o.batch, kBatchLimits);
     each_rate_option(o, visit);
     visit({"--warmup-samples", "Samples over which the learning rate grows to its value; 0: none"},

@@ -100,6 +100,8 @@ TrainOptions checked(TrainOptions options, int world_size) {
                           .what = "both set the length of the run",
                           .expected = "one of them"});
     }
+    require(options.target_accuracy == 0 || options.target_loss == 0,
+            "--target-accuracy, --target-loss", "one of them", "both");
     require(!options.resume || !options.overwrite, "--resume, --overwrite", "one of them", "both");
     return options;
 }
