@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kLayout =
     "FOLDER/CLASS/IMAGE, or FOLDER/train/CLASS/IMAGE and FOLDER/test/CLASS/IMAGE";
 
-std::string class_of(const std::string& image) {
+std::string class_folder(const std::string& image) {
     return fs::path(image).parent_path().filename().string();
 }
 
@@ -38,7 +38,7 @@ std::vector<std::string> classes_of(const std::vector<ImportFile>& images) {
     std::set<std::string> train;
     std::set<std::string> test;
     for (const ImportFile& image : images) {
-        (image.group == DatasetGroup::kTrain ? train : test).insert(class_of(image.path));
+        (image.group == DatasetGroup::kTrain ? train : test).insert(class_folder(image.path));
     }
     for (const std::string& name : test) {
         require_file(train.contains(name), name, "a class of test images without train images",
@@ -126,7 +126,7 @@ std::string import_folder(std::vector<ImportFile> images, const ImportOptions& o
         const Image image = read_image(file.path, form.channels == 3);
         const std::vector<std::uint8_t> sample =
             channels_first(resized(image, form.height, form.width));
-        const auto found = std::ranges::lower_bound(classes, class_of(file.path));
+        const auto found = std::ranges::lower_bound(classes, class_folder(file.path));
         const auto label = static_cast<std::int32_t>(found - classes.begin());
         sink.begin({file, file}, {form.channels, form.height, form.width}, SampleType::kU8,
                    static_cast<std::int64_t>(classes.size()));

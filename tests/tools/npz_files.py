@@ -16,6 +16,7 @@ np.savez(os.path.join(folder, "train.npz"), images=x, labels=arrays["y_train"])
 np.savez(os.path.join(folder, "test.npz"), images=x[:5], labels=arrays["y_test"])
 with zipfile.ZipFile(os.path.join(folder, "bzip2.npz"), "w", zipfile.ZIP_BZIP2) as archive:
     archive.writestr("x.npy", b"0" * 1000)
+    archive.writestr("y.npy", b"0" * 1000)
 with zipfile.ZipFile(os.path.join(folder, "texts.npz"), "w") as archive:
     archive.writestr("folder/", b"")
     archive.writestr("readme.txt", b"nothing")

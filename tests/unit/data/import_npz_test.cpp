@@ -80,7 +80,7 @@ TEST_F(NpzTest, DamageIsFoundAndNamed) {
     }
     ImportOptions how = options({"bzip2.npz"});
     how.test_fraction = 0.5;
-    EXPECT_THAT(error(how), AllOf(HasSubstr("x.npy"), HasSubstr("method 12")));
+    EXPECT_THAT(error(how), AllOf(HasSubstr("y.npy"), HasSubstr("method 12")));
     EXPECT_THAT(error(options({"texts.npz"})), HasSubstr("the archive has no arrays"));
 }
 
