@@ -97,9 +97,8 @@ void check_training(const SimulateOptions& o) {
     if (!o.no_train) {
         require(!o.data.empty(), "--data", "a dataset file (see cohort import), or --no-train",
                 "nothing");
-        const std::vector<std::string> names = model_names();
-        require(std::find(names.begin(), names.end(), o.model) != names.end(), "--model",
-                fmt::format("{}", fmt::join(names, ", ")), o.model);
+        require(is_model(o.model), "--model", fmt::format("{}", fmt::join(model_names(), ", ")),
+                o.model);
         return;
     }
     require(o.target_accuracy == 0, "--target-accuracy", "nothing with --no-train",

@@ -18,37 +18,50 @@ namespace {
 
 struct SyntheticBatch {
     std::vector<float> samples;
+    std::vector<std::int32_t> tokens;
     std::vector<std::int32_t> labels;
     std::vector<std::int64_t> ids;
 };
+
+void draw_numbers(std::vector<std::int32_t>& numbers, std::int64_t count, std::int64_t end,
+                  Rng& rng) {
+    numbers.resize(static_cast<std::size_t>(count));
+    for (std::int32_t& number : numbers) {
+        number = static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(end)));
+    }
+}
 
 SyntheticBatch make_batch(const Graph& graph, std::int64_t size) {
     SyntheticBatch batch;
     Rng rng(1, RngPurpose::kTest);
     const auto elements = static_cast<std::size_t>(size * graph.input_shape().elements());
     check_host_memory(elements * sizeof(float), "bench engine", "a smaller --batch");
-    batch.samples.resize(elements);
-    std::generate(batch.samples.begin(), batch.samples.end(), [&] { return rng.next_normal(); });
-    batch.labels.resize(static_cast<std::size_t>(size));
-    for (std::int32_t& label : batch.labels) {
-        label =
-            static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(graph.classes())));
+    if (graph.reads_tokens()) {
+        draw_numbers(batch.tokens, static_cast<std::int64_t>(elements), graph.vocabulary(), rng);
+    } else {
+        batch.samples.resize(elements);
+        std::generate(batch.samples.begin(), batch.samples.end(),
+                      [&] { return rng.next_normal(); });
     }
+    draw_numbers(batch.labels, size * graph.positions(), graph.classes(), rng);
     batch.ids.resize(static_cast<std::size_t>(size));
     std::iota(batch.ids.begin(), batch.ids.end(), std::int64_t{0});
     return batch;
 }
 
 /// Sequences of 30 positions of 64 features, one layer of 64 units.
-Graph make_lstm_graph() {
-    GraphBuilder net("lstm", Shape{30, 64});
+Graph make_lstm_layer() {
+    GraphBuilder net("lstm-layer", Shape{30, 64});
     const Value x = net.last_position(net.lstm(net.input(), {.hidden = 64}));
     return net.finish(net.linear(x, {.features = 10}));
 }
 
 Graph make_bench_model(const std::string& name) {
-    if (name == "lstm") {
-        return make_lstm_graph();
+    if (name == "lstm-layer") {
+        return make_lstm_layer();
+    }
+    if (reads_text(name)) {
+        return make_model(name, {.shape = {35}, .classes = 28782, .tokens = true});
     }
     return name == "resnet50" ? make_model(name, Shape{3, 224, 224}, 1000)
                               : make_model(name, Shape{3, 32, 32}, 10);
@@ -69,7 +82,8 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     const BatchView batch{.samples = data.samples.data(),
                           .labels = data.labels.data(),
                           .sample_ids = data.ids.data(),
-                          .size = options.batch};
+                          .size = options.batch,
+                          .tokens = data.tokens.data()};
     const SteadyClock clock;
     std::vector<double> seconds;
     for (std::int64_t step = 0; step < options.warmup_steps + options.steps; ++step) {
