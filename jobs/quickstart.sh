@@ -74,7 +74,7 @@ given --resume --overwrite || options+=(--overwrite)
 given --model || options+=(--model lenet)
 given --batch || options+=(--batch 32)
 if [[ $text == yes ]] && ! given --optimizer --lr; then
-    options+=(--optimizer adam --lr 0.002)
+    options+=(--optimizer adamw --lr 0.002)
 fi
 given --samples --epochs || options+=(--epochs 1)
 given --lr-schedule || options+=(--lr-schedule cosine:0)

@@ -10,6 +10,7 @@
 #include "cohort/core/error.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
+#include "layers/cpu/linear_loss.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -139,6 +140,13 @@ public:
     }
     [[nodiscard]] double forward_flops(std::span<const Shape> inputs) const override {
         return 2.0 * static_cast<double>(spec_.options.features * inputs[0].elements());
+    }
+    /// On sequences, whose logits are many.
+    [[nodiscard]] std::unique_ptr<Kernel> compile_with_loss(
+        const KernelContext& context) const override {
+        const bool fits = context.device.kind() == DeviceKind::kCpu && !spec_.relu &&
+                          context.inputs.at(0).shape.rank() == 2;
+        return fits ? make_linear_loss(spec_, context) : nullptr;
     }
     [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
         return spec_.relu ? nullptr : std::make_shared<Linear>(LinearSpec{spec_.options, true});

@@ -1,9 +1,11 @@
 // The losses on the CPU. Softmax cross entropy over integer labels: log sum exp(z - max) + max -
 // z[label]; a sample with several labels has the mean over them. Squared error: per sample the mean
 // over its outputs of (output - target)^2.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "layers/cpu/softmax_loops.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -62,6 +64,10 @@ private:
     /// Of one label.
     void add_cross_entropy(const float* logits, std::int32_t label, float scale, float* gradient,
                            LossSums& sums) const {
+        if (outputs_ >= kMany) {
+            add_many_classes(logits, label, scale, gradient, sums);
+            return;
+        }
         std::int64_t best = 0;
         for (std::int64_t c = 1; c < outputs_; ++c) {
             best = logits[c] > logits[best] ? c : best;
@@ -82,6 +88,26 @@ private:
             gradient[c] = (probability - (c == label ? 1.0F : 0.0F)) * scale;
         }
     }
+
+    /// The same in vectors, with sums in single precision over parts of the classes.
+    void add_many_classes(const float* logits, std::int32_t label, float scale, float* gradient,
+                          LossSums& sums) const {
+        const float largest = largest_of(logits, outputs_);
+        double total = 0;
+        for (std::int64_t first = 0; first < outputs_; first += kMany) {
+            total += static_cast<double>(
+                exponential_sum(logits + first, std::min(kMany, outputs_ - first), largest));
+        }
+        sums.loss += std::log(total) + static_cast<double>(largest - logits[label]);
+        sums.correct += std::find(logits, logits + outputs_, largest) == logits + label ? 1.0 : 0.0;
+        if (gradient != nullptr) {
+            scaled_exponentials(logits, outputs_, largest, static_cast<float>(1.0 / total) * scale,
+                                gradient);
+            gradient[label] -= scale;
+        }
+    }
+
+    static constexpr std::int64_t kMany = 1024;
 
     LossKind kind_;
     std::int64_t rows_;           ///< labels of a sample

@@ -41,6 +41,36 @@ std::vector<std::string> texts_of(const std::vector<ImportFile>& files, DatasetG
     return texts;
 }
 
+/// Where the end of a text begins that is held out: after the last line, else the last word, that
+/// ends shortly before, else between two characters.
+std::size_t place_of_cut(std::string_view text, double fraction) {
+    constexpr std::size_t kShortly = 4096;
+    const auto held = static_cast<std::size_t>(static_cast<double>(text.size()) * fraction);
+    std::size_t end = text.size() - held;
+    const std::size_t begin = end - std::min(end, kShortly);
+    for (const std::string_view marks : {"\n", " \t"}) {
+        const std::size_t found = text.substr(begin, end - begin).find_last_of(marks);
+        if (found != std::string_view::npos) {
+            return begin + found + 1;
+        }
+    }
+    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) {
+        ++end;
+    }
+    return end;
+}
+
+/// Moves the end of the train texts to the test texts.
+void hold_out(std::vector<std::string>& train, std::vector<std::string>& test, double fraction) {
+    std::string all;
+    for (const std::string& text : train) {
+        all += text;
+    }
+    const std::size_t cut = place_of_cut(all, fraction);
+    train = {all.substr(0, cut)};
+    test = {all.substr(cut)};
+}
+
 Vocabulary chosen_vocabulary(const ImportOptions& options, const std::vector<std::string>& texts) {
     const auto found = std::ranges::find(kWords<TokenKind>, options.tokens);
     const auto kind = found == kWords<TokenKind>.end()
@@ -119,20 +149,17 @@ std::string share_of_unknown(const Tokenizer& tokenizer, std::span<const std::in
 
 std::string import_text(const std::vector<ImportFile>& files, const ImportOptions& options,
                         const OutputFile& output, const std::string& source, Hdf5Thread& thread) {
-    const std::vector<std::string> train_texts = texts_of(files, DatasetGroup::kTrain);
-    const std::vector<std::string> test_texts = texts_of(files, DatasetGroup::kTest);
+    std::vector<std::string> train_texts = texts_of(files, DatasetGroup::kTrain);
+    std::vector<std::string> test_texts = texts_of(files, DatasetGroup::kTest);
+    if (test_texts.empty()) {
+        hold_out(train_texts, test_texts, options.test_fraction);
+    }
     const auto vocabulary =
         std::make_shared<const Vocabulary>(chosen_vocabulary(options, train_texts));
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(
         *vocabulary, vocabulary->kind == TokenKind::kBpe ? options.tokens : output.path);
-    Tokens train = encode_all(*tokenizer, train_texts);
-    Tokens test = encode_all(*tokenizer, test_texts);
-    if (test_texts.empty()) {
-        const auto held =
-            static_cast<std::ptrdiff_t>(static_cast<double>(train.size()) * options.test_fraction);
-        test.assign(train.end() - held, train.end());
-        train.erase(train.end() - held, train.end());
-    }
+    const Tokens train = encode_all(*tokenizer, train_texts);
+    const Tokens test = encode_all(*tokenizer, test_texts);
     constexpr std::int64_t kMost16Bit = 65536;
     DatasetSpec spec{.sample_shape = {options.context},
                      .type = tokenizer->size() <= kMost16Bit ? SampleType::kU16 : SampleType::kI32,

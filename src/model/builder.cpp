@@ -83,6 +83,19 @@ void fuse(std::vector<Graph::Node>& nodes) {
     }
 }
 
+/// Tokens go to an embedding, and an embedding gets nothing else.
+void check_reads_tokens(const Graph& graph, std::string_view layer, int input) {
+    const bool tokens = input == 0 && graph.reads_tokens();
+    const bool token_layer = layer == "embedding";
+    if (tokens != token_layer) {
+        fail<ShapeError>({.where = graph.name() + "." + std::string(layer),
+                          .what = tokens ? "this layer computes with numbers, not with tokens"
+                                         : "an embedding reads tokens, not numbers",
+                          .expected = tokens ? "an embedding between the input and this layer"
+                                             : "the input of a network of tokens"});
+    }
+}
+
 }  // namespace
 
 GraphBuilder::GraphBuilder(std::string name, const Shape& input) {
@@ -132,17 +145,6 @@ Value GraphBuilder::linear_tied(Value x, Value embedding) {
     return append(make_linear({.features = shape[0], .bias = false}), {x}, table);
 }
 
-void GraphBuilder::check_reads_tokens(const std::string& where, bool token_layer, int input) const {
-    const bool tokens = input == 0 && graph_.reads_tokens();
-    if (tokens != token_layer) {
-        fail<ShapeError>({.where = where,
-                          .what = tokens ? "this layer computes with numbers, not with tokens"
-                                         : "an embedding reads tokens, not numbers",
-                          .expected = tokens ? "an embedding between the input and this layer"
-                                             : "the input of a network of tokens"});
-    }
-}
-
 void GraphBuilder::add_parameters(Graph::Node& node, const std::vector<TensorSpec>& specs,
                                   int tied) {
     node.tied = tied >= 0;
@@ -166,8 +168,7 @@ Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector
             fail<UsageError>({.where = graph_.name_ + "." + std::string(layer->kind()),
                               .what = "input is not a value of this network"});
         }
-        check_reads_tokens(graph_.name_ + "." + std::string(layer->kind()),
-                           layer->kind() == "embedding", input);
+        check_reads_tokens(graph_, layer->kind(), input);
         shapes.push_back(graph_.shapes_[static_cast<std::size_t>(input)]);
         node.inputs.push_back(input);
     }

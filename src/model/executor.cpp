@@ -1,6 +1,7 @@
 #include "model/executor.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace cohort {
 
@@ -27,7 +28,13 @@ CompiledGraph::CompiledGraph(const ExecutorSetting& setting)
             context.inputs.push_back(formats[static_cast<std::size_t>(input)]);
             context.input_gradient |= wants_gradient[static_cast<std::size_t>(input)] != 0;
         }
-        kernels.push_back(node.layer->compile(context));
+        const bool fusible = setting.fuses_loss && training && &node == &graph.nodes().back() &&
+                             graph.loss() == LossKind::kSoftmaxCrossEntropy;
+        auto fused = fusible ? node.layer->compile_with_loss(context) : nullptr;
+        if (fused != nullptr) {
+            fused_node = static_cast<int>(kernels.size());
+        }
+        kernels.push_back(fused == nullptr ? node.layer->compile(context) : std::move(fused));
         const auto output = static_cast<std::size_t>(node.output);
         formats[output] = kernels.back()->traits().output;
         wants_gradient[output] =

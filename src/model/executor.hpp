@@ -75,6 +75,7 @@ struct ExecutorSetting {
     bool training = true;
     bool deterministic = false;
     bool recorded = true;
+    bool fuses_loss = false;  ///< runs kernels made by Layer::compile_with_loss
     Precision precision = Precision::kF32;
     TuningCache* tuning = nullptr;
     KernelSupport* support = nullptr;

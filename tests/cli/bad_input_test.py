@@ -32,7 +32,6 @@ NO_TRAIN = "simulate --no-train --model resnet50 --samples 320"
 EVAL = "eval --data {data} --model-file {model} --threads 1"
 NPY = "import --input {x} --input {y}"
 IMPORT = f"{NPY} --test-fraction 0.2 --output {{out}}"
-TEXT = "import --format text --test-fraction 0.2 --input {text} --output {out}"
 TRACE = "trace make --pattern blip:2 --out {out}"
 PREDICTOR = "predictor train {load} --out {out}"
 PROFILE = "profile --model smallcnn --input 1x12x12 --batch 8"
@@ -176,22 +175,6 @@ CASES = [
     (f"{IMPORT} --shape 1,0,144", 2, "positive numbers"),
     (f"{IMPORT} --shape 3037000500,3037000500", 3, "[1,12,12]"),
     (f"{IMPORT} --shape 7", 3, "[1,12,12]"),
-    (f"{TRAIN} --target-accuracy 0.5 --target-loss 1", 2, "one of them"),
-    (f"{TRAIN} --target-loss=-1", 2, "0 to 1000000"),
-    (f"{NO_TRAIN} --target-loss 0.5", 2, "nothing with --no-train"),
-    (f"{IMPORT} --context 5", 2, "with --format text"),
-    (f"{TEXT} --classes 5", 2, "no --shape, --classes"),
-    (f"{TEXT} --context=0", 2, "1 to 1048576"),
-    (f"{TEXT} --tokens bytes --vocabulary 5", 2, "--tokens words only"),
-    (f"{TEXT} --tokens {{folder}}/no.json", 3, "no.json"),
-    (f"{TEXT} --tokens {{text}}", 3, "not a tokenizer.json"),
-    (f"{TEXT}", 3, "36 tokens or more", "--context"),
-    ("import --format text --test-fraction 0.2 --input {empty} --output {out}", 3, "the text is empty"),
-    ("import --format text --test-fraction 0.2 --input {noise} --output {out}", 3, "UTF-8", "line 1"),
-    ("generate", 2, "--model-file FILE"),
-    ("generate --model-file {model}", 3, "does not read text"),
-    ("generate --model-file {data}", 3, "data.h5"),
-    ("generate --model-file {model} --temperature=-1", 2, "0 to 1000"),
     (f"{TRACE} --length-s=1e12", 2, "more than 1000000 changes", "at most"),
     (f"{TRACE} --iteration-s=1e-300", 2, "more than 1000000 changes"),
     ("trace show --pattern colocated:1000 --length-s=1e15", 2, "more than 100000 jobs", "at most"),

@@ -147,38 +147,6 @@ struct KernelSlice {
     std::uint32_t epoch = 0;
 };
 
-/// A layer compiled for a device. The executor cuts the batch into slices and runs several
-/// kernels on one slice while it is in cache; sums over the batch are kept per team member and
-/// put together, always in the same order, at the end of a pass.
-///
-/// Order of calls in a step: begin_forward, forward(0, ...) for all slices, end_forward(0), then
-/// the next pass; likewise backward. begin_/end_ run on the calling thread alone. On an
-/// asynchronous device all of these queue work on the context's stream; only LossKernel::finish
-/// waits for it. Pointers are in device memory throughout.
-class Kernel : public Interface {
-public:
-    [[nodiscard]] const KernelTraits& traits() const noexcept { return traits_; }
-    /// Flat-buffer addresses; called once before the first run.
-    virtual void bind(const KernelBinding& binding) { binding_ = binding; }
-    /// Makes everything needed for these slice sizes; may be called again with others.
-    [[nodiscard]] virtual KernelMemory prepare(std::span<const std::int64_t> /*slice_sizes*/) {
-        return {};
-    }
-
-    virtual void begin_forward(std::byte* /*shared*/) {}
-    virtual void forward(int pass, const KernelSlice& slice) = 0;
-    virtual void end_forward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {}
-
-    virtual void begin_backward(std::byte* /*shared*/) {}
-    virtual void backward(int pass, const KernelSlice& slice) = 0;
-    /// After the last pass the parameter gradients are assigned.
-    virtual void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {}
-
-protected:
-    KernelTraits traits_;  ///< set by the constructor
-    KernelBinding binding_;
-};
-
 /// What a network is trained to make small.
 enum class LossKind {
     kSoftmaxCrossEntropy,  ///< of logits and a label
@@ -204,6 +172,43 @@ struct LossSlice {
     float scale = 1;                       ///< of the gradient; 1/N gives the mean's gradient
     /// (softmax - one hot) * scale, or 2/outputs (output - target) * scale; or nullptr.
     float* gradient = nullptr;
+};
+
+/// A layer compiled for a device. The executor cuts the batch into slices and runs several
+/// kernels on one slice while it is in cache; sums over the batch are kept per team member and
+/// put together, always in the same order, at the end of a pass.
+///
+/// Order of calls in a step: begin_forward, forward(0, ...) for all slices, end_forward(0), then
+/// the next pass; likewise backward. begin_/end_ run on the calling thread alone. On an
+/// asynchronous device all of these queue work on the context's stream; only LossKernel::finish
+/// waits for it. Pointers are in device memory throughout.
+class Kernel : public Interface {
+public:
+    [[nodiscard]] const KernelTraits& traits() const noexcept { return traits_; }
+    /// Flat-buffer addresses; called once before the first run.
+    virtual void bind(const KernelBinding& binding) { binding_ = binding; }
+    /// Makes everything needed for these slice sizes; may be called again with others.
+    [[nodiscard]] virtual KernelMemory prepare(std::span<const std::int64_t> /*slice_sizes*/) {
+        return {};
+    }
+
+    virtual void begin_forward(std::byte* /*shared*/) {}
+    virtual void forward(int pass, const KernelSlice& slice) = 0;
+    virtual void end_forward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {}
+
+    virtual void begin_backward(std::byte* /*shared*/) {}
+    virtual void backward(int pass, const KernelSlice& slice) = 0;
+    /// Of a kernel made by Layer::compile_with_loss, in place of forward, loss and backward: has
+    /// neither output nor output gradient.
+    virtual LossSums backward_with_loss(const KernelSlice& /*slice*/, const LossSlice& /*loss*/) {
+        return {};
+    }
+    /// After the last pass the parameter gradients are assigned.
+    virtual void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {}
+
+protected:
+    KernelTraits traits_;  ///< set by the constructor
+    KernelBinding binding_;
 };
 
 /// The loss at the end of a network. begin() and run() only queue work and can be recorded;

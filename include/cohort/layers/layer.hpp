@@ -59,6 +59,12 @@ public:
 
     /// Makes the layer's kernel for a device. Errors: DeviceError when the device has none.
     [[nodiscard]] virtual std::unique_ptr<Kernel> compile(const KernelContext& context) const = 0;
+    /// The layer and the softmax cross entropy of its output as one kernel for training, which
+    /// never has the logits of a whole batch in memory; nullptr when there is none.
+    [[nodiscard]] virtual std::unique_ptr<Kernel> compile_with_loss(
+        const KernelContext& /*context*/) const {
+        return nullptr;
+    }
 };
 
 [[nodiscard]] std::shared_ptr<const Layer> make_conv(const ConvOptions& options);

@@ -187,7 +187,6 @@ private:
     /// @param tied  range that takes the place of the layer's first parameter; -1: none
     Value append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs,
                  int tied = -1);
-    void check_reads_tokens(const std::string& where, bool token_layer, int input) const;
     void add_parameters(Graph::Node& node, const std::vector<TensorSpec>& specs, int tied);
     [[nodiscard]] Graph finish_with(Value outputs, LossKind loss);
 

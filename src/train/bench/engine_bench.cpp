@@ -18,32 +18,31 @@ namespace {
 
 struct SyntheticBatch {
     std::vector<float> samples;
-    std::vector<std::int32_t> tokens;
+    std::vector<std::int32_t> tokens;  ///< in place of the samples
     std::vector<std::int32_t> labels;
     std::vector<std::int64_t> ids;
 };
-
-void draw_numbers(std::vector<std::int32_t>& numbers, std::int64_t count, std::int64_t end,
-                  Rng& rng) {
-    numbers.resize(static_cast<std::size_t>(count));
-    for (std::int32_t& number : numbers) {
-        number = static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(end)));
-    }
-}
 
 SyntheticBatch make_batch(const Graph& graph, std::int64_t size) {
     SyntheticBatch batch;
     Rng rng(1, RngPurpose::kTest);
     const auto elements = static_cast<std::size_t>(size * graph.input_shape().elements());
     check_host_memory(elements * sizeof(float), "bench engine", "a smaller --batch");
+    const auto draw = [&](std::vector<std::int32_t>& numbers, std::int64_t end) {
+        std::generate(numbers.begin(), numbers.end(), [&] {
+            return static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(end)));
+        });
+    };
     if (graph.reads_tokens()) {
-        draw_numbers(batch.tokens, static_cast<std::int64_t>(elements), graph.vocabulary(), rng);
+        batch.tokens.resize(elements);
+        draw(batch.tokens, graph.vocabulary());
     } else {
         batch.samples.resize(elements);
         std::generate(batch.samples.begin(), batch.samples.end(),
                       [&] { return rng.next_normal(); });
     }
-    draw_numbers(batch.labels, size * graph.positions(), graph.classes(), rng);
+    batch.labels.resize(static_cast<std::size_t>(size * graph.positions()));
+    draw(batch.labels, graph.classes());
     batch.ids.resize(static_cast<std::size_t>(size));
     std::iota(batch.ids.begin(), batch.ids.end(), std::int64_t{0});
     return batch;
@@ -61,7 +60,7 @@ Graph make_bench_model(const std::string& name) {
         return make_lstm_layer();
     }
     if (reads_text(name)) {
-        return make_model(name, {.shape = {35}, .classes = 28782, .tokens = true});
+        return make_model(name, {.shape = Shape{35}, .classes = 28782, .tokens = true});
     }
     return name == "resnet50" ? make_model(name, Shape{3, 224, 224}, 1000)
                               : make_model(name, Shape{3, 32, 32}, 10);
@@ -104,11 +103,13 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     result.device = description.substr(0, description.find(": "));
     result.median_s = median(seconds);
     result.min_s = *std::min_element(seconds.begin(), seconds.end());
-    result.per_second = static_cast<double>(options.batch) / result.median_s;
+    const double samples_per_second = static_cast<double>(options.batch) / result.median_s;
+    result.per_second = samples_per_second * static_cast<double>(replica.graph().positions());
+    result.gflop_per_second =
+        samples_per_second * replica.graph().training_flops_per_sample() * 1e-9;
     result.peak_bytes = process_peak_bytes();
     result.arena_bytes = replica.arena_bytes();
     result.steps = options.steps;
-    result.training_flops_per_sample = replica.graph().training_flops_per_sample();
     if (options.profile) {
         result.profile = replica.profile();
     }

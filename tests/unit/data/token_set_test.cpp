@@ -219,12 +219,29 @@ TEST_F(TextImportTest, TheEndIsHeldOut) {
     write(file("a.txt"), "a b c d e f g h i j k l m n o p q r s t");
     ImportOptions options = text_options({"a.txt"}, 1);
     options.test_fraction = 0.25;
+    options.tokens = "bytes";
     const ImportReport report = import(options);
-    EXPECT_EQ(report.train.samples, 14);
-    EXPECT_EQ(report.test.samples, 4);
-    const auto words = make_tokenizer(*report.test.vocabulary, "test");
-    EXPECT_EQ(words->decode(stored("test").front()), "p q");
-    EXPECT_NE(report.note.find("15 tokens to train, 5 to test"), std::string::npos) << report.note;
+    EXPECT_EQ(report.train.samples, 29);
+    EXPECT_EQ(report.test.samples, 8);
+    EXPECT_EQ(stored("test").front(), (std::vector<std::int32_t>{'p', ' '}));
+    EXPECT_NE(report.note.find("30 tokens to train, 9 to test"), std::string::npos) << report.note;
+}
+
+TEST_F(TextImportTest, TheHeldOutEndBeginsWithALineAndTeachesNoWords) {
+    write(file("a.txt"), "a b a b\na b a b\na b c d\n");
+    ImportOptions options = text_options({"a.txt"}, 1);
+    options.test_fraction = 0.34;
+    const ImportReport report = import(options);
+    EXPECT_EQ(report.train.classes, 4) << "c and d are only in the test text";
+    EXPECT_EQ(stored("test").front(), (std::vector<std::int32_t>{2, 3}));
+    EXPECT_NE(report.note.find("10 tokens to train, 5 to test"), std::string::npos) << report.note;
+    write(file("a.txt"), "ééééééééé");  // neither lines nor words
+    options.tokens = "bytes";
+    for (const double fraction : {0.25, 0.3, 0.5}) {
+        options.test_fraction = fraction;
+        import(options);
+        EXPECT_EQ(stored("test").front(), (std::vector<std::int32_t>{0xC3, 0xA9}));
+    }
 }
 
 TEST_F(TextImportTest, WordsOfTheTestTextAreNotLearned) {

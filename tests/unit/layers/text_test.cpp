@@ -83,7 +83,7 @@ std::vector<TextCase> text_cases() {
                                 attention_case(64, 8, 2, true),
                                 attention_case(131, 6, 2, true),
                                 attention_case(131, 6, 2, false),
-                                norm_case(1, 1),
+                                norm_case(1, 3),
                                 norm_case(3, 2),
                                 norm_case(5, 33),
                                 norm_case(2, 200),
