@@ -159,6 +159,9 @@ TEST_F(ImagesTest, SizesMustAgreeUnlessOneIsGiven) {
     how = options();
     how.size = {3, 2};
     EXPECT_THROW(import(how), UsageError);
+    how = folders();
+    how.shape = {1, 4, 6};
+    EXPECT_THROW(import(how), UsageError);
 }
 
 TEST_F(ImagesTest, DamagedAndMisplacedImagesAreNamed) {
