@@ -6,6 +6,7 @@
 
 #include "data/import/import_formats.hpp"
 #include "data/import/import_input.hpp"
+#include "data/import/zip_member.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,7 +36,7 @@ std::optional<ImportFormat> format_of_name(const std::string& path) {
     static const std::array<std::pair<std::regex, ImportFormat>, 5> names{
         {{std::regex("(data_batch_[0-9]+|test_batch)\\.bin"), ImportFormat::kCifar10},
          {std::regex("(train|test)\\.bin"), ImportFormat::kCifar100},
-         {std::regex(".*\\.npy"), ImportFormat::kNpy},
+         {std::regex(".*\\.np[yz]"), ImportFormat::kNpy},
          {std::regex(".*\\.csv"), ImportFormat::kCsv},
          {std::regex(".*idx[1-4]-ubyte"), ImportFormat::kIdx}}};
     const std::string name = plain_name(path);
@@ -251,6 +252,25 @@ ImportSelection select_given(const ImportOptions& options) {
     return selection;
 }
 
+/// The arrays of .npz archives in place of the archives.
+void open_archives(ImportSelection& selection) {
+    std::vector<std::string> files;
+    for (const std::string& path : selection.files) {
+        if (!plain_name(path).ends_with(".npz")) {
+            files.push_back(path);
+            continue;
+        }
+        const std::size_t before = files.size();
+        for (const ZipEntry& entry : zip_entries(path)) {
+            if (entry.name.ends_with(".npy")) {
+                files.push_back(path + "/" + entry.name);
+            }
+        }
+        require_file(files.size() > before, path, "the archive has no arrays", "numpy.savez", "");
+    }
+    selection.files = std::move(files);
+}
+
 }  // namespace
 
 ImportSelection select_import_files(const ImportOptions& options) {
@@ -260,7 +280,16 @@ ImportSelection select_import_files(const ImportOptions& options) {
     std::error_code error;
     const bool folder =
         options.inputs.size() == 1 && fs::is_directory(options.inputs.front(), error);
-    return folder ? select_from_folder(options) : select_given(options);
+    if (options.format == ImportFormat::kFolder) {
+        require_file(folder, options.inputs.front(), "not a single folder", "a folder of images",
+                     "");
+        return {options.format, list_images(options.inputs.front())};
+    }
+    ImportSelection selection = folder ? select_from_folder(options) : select_given(options);
+    if (selection.format == ImportFormat::kNpy) {
+        open_archives(selection);
+    }
+    return selection;
 }
 
 }  // namespace cohort

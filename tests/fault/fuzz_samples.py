@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import typing
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/cli"))
 import cli_support  # noqa: E402
@@ -53,6 +54,16 @@ def write_idx(path, values):
     head = struct.pack(">HBB", 0, 8, values.ndim) + struct.pack(f">{values.ndim}I", *values.shape)
     content = head + values.astype(np.uint8).tobytes()
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+
+
+def write_png(path, pixels):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    height, width = pixels.shape
+    rows = b"".join(b"\0" + row.astype(np.uint8).tobytes() for row in pixels)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 class Maker:
@@ -105,6 +116,16 @@ class Maker:
         np.save(folder / "x.npy", self.samples)
         np.save(folder / "y.npy", self.labels)
         self.add("npy", folder, ["x.npy", "y.npy"], damage.damage_bytes, take("x.npy", "y.npy"))
+        for name, save in ("npz", np.savez), ("npz-deflated", np.savez_compressed):
+            folder = self.new(name)
+            save(folder / "a.npz", x=self.samples, y=self.labels)
+            self.add(name, folder, ["a.npz"], damage.damage_bytes, take("a.npz"))
+        folder = self.new("images")
+        for index in range(24):
+            write_png(folder / f"all/class{index % 2}/{index}.png", self.samples[index, 0])
+        self.add("images", folder, ["all/class0/0.png", "all/class1/1.png"], damage.damage_bytes,
+                 lambda f: ["import", "--format", "folder", "--input", f / "all", "--test-fraction", 0.3, "--output",
+                            f / "out.h5"])
         for ending in ("", ".gz"):
             folder = self.new(f"idx{ending}")
             names = [f"images-idx3-ubyte{ending}", f"labels-idx1-ubyte{ending}"]

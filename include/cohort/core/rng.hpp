@@ -22,6 +22,7 @@ enum class RngPurpose : std::uint32_t {
     kBootstrap = 11,
     kFleet = 12,
     kGenerate = 13,
+    kImport = 14,
     kTest = 100,
 };
 

@@ -6,8 +6,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cohort {
@@ -17,14 +19,15 @@ enum class ImportFormat {
     kIdx,       ///< MNIST-style IDX files, plain or .gz
     kCifar10,   ///< binary version: data_batch_*.bin, test_batch.bin
     kCifar100,  ///< binary version: train.bin, test.bin; fine labels
-    kNpy,       ///< pairs of NumPy .npy files: samples and labels
+    kNpy,       ///< pairs of NumPy arrays, .npy files or within .npz: samples and labels
     kCsv,       ///< a label column and numbers
+    kFolder,    ///< images in a folder per class; never kAuto's choice
     kText       ///< text in UTF-8, cut into windows of tokens; never kAuto's choice
 };
 
 template <>
-inline constexpr auto kWords<ImportFormat> =
-    std::to_array<std::string_view>({"auto", "idx", "cifar10", "cifar100", "npy", "csv", "text"});
+inline constexpr auto kWords<ImportFormat> = std::to_array<std::string_view>(
+    {"auto", "idx", "cifar10", "cifar100", "npy", "csv", "folder", "text"});
 
 struct ImportOptions {
     ImportFormat format = ImportFormat::kAuto;
@@ -44,6 +47,8 @@ struct ImportOptions {
     /// a test file: drawn per sample from `seed`; of text the end of it. 0: test files are needed.
     double test_fraction = 0.0;
     std::uint64_t seed = 0;
+    /// Folder: height and width to which images are brought; else all must agree.
+    std::optional<std::pair<std::int64_t, std::int64_t>> size;
     /// CSV: the label's column, by name in the header or by number from 0.
     std::string label_column = "0";
     // Text.

@@ -188,6 +188,17 @@ TEST(Profile, WorkloadsWithoutPublishedTimesFollowTheZoo) {
     }
 }
 
+TEST(Profile, TheLaptopHasNewModelsToo) {
+    const ClusterProfile profile = load_profile("laptop");
+    EXPECT_EQ(profile.workloads.size(), 11U);
+    for (const char* model : {"alexnet", "vgg13", "googlenet", "densenet121", "mobilenetv2"}) {
+        const cohort::Graph graph = cohort::make_model(model, cohort::Shape{3, 32, 32}, 10);
+        const double floats =
+            static_cast<double>(graph.parameters().total() + graph.state().total());
+        EXPECT_EQ(profile.workload(model).parameter_bytes, 4 * floats) << model;
+    }
+}
+
 TEST(Profile, TheShippedClustersDifferInTheirNetworkOnly) {
     ClusterProfile slow = load_profile("8gpu-10g");
     const ClusterProfile fast = load_profile("8gpu-100g");
