@@ -15,7 +15,7 @@ packages=(
     openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libdnnl-dev zlib1g-dev
     libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
     # tables and data of the quick start
-    python3 dataset-fashion-mnist
+    python3 dataset-fashion-mnist bible-kjv
 )
 dev_packages=(
     libgtest-dev libgmock-dev libbenchmark-dev python3-h5py python3-numpy

@@ -1,15 +1,19 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 
+#include "comm/transfer/card_share.hpp"
+
 namespace cohort {
 
-/// Keeps what a rank sends, and what it receives, below a rate, for studies of slow networks: in
-/// each direction a message may go when those before it have had their time. To be used on the
+/// Keeps what a rank sends, and what it receives, below a rate: in each direction a message may go
+/// when those before it have had their time. The rate is a limit of the rank, for studies of slow
+/// networks, and with other hosts its share of the host's network card. To be used on the
 /// communication thread, but for set_rate().
 class Pacer {
 public:
@@ -17,22 +21,26 @@ public:
 
     /// @param bytes_per_second  0: no limit
     void set_rate(double bytes_per_second) noexcept { rate_.store(bytes_per_second); }
+    /// The rank has a limit of its own.
     [[nodiscard]] bool limits() const noexcept { return rate_.load() > 0; }
+    void share(const CardShare& card) { card_ = card; }
 
-    /// True: `bytes` may be sent now, and count as sent.
-    [[nodiscard]] bool may_send(std::uint64_t bytes) {
-        return go(bytes, sent_until_, std::chrono::steady_clock::now());
+    /// True: `bytes` may be sent now, and count as sent. @param over_card  to another host
+    [[nodiscard]] bool may_send(std::uint64_t bytes, bool over_card = false) {
+        const Instant now = std::chrono::steady_clock::now();
+        return go(bytes, now, CardWay::kOut, over_card);
     }
-    [[nodiscard]] bool may_receive(std::uint64_t bytes) {
-        return go(bytes, received_until_, std::chrono::steady_clock::now());
+    [[nodiscard]] bool may_receive(std::uint64_t bytes, bool over_card = false) {
+        const Instant now = std::chrono::steady_clock::now();
+        return go(bytes, now, CardWay::kIn, over_card);
     }
-    /// The same for as much in both directions.
+    /// The same for as much in both directions, within the host.
     [[nodiscard]] bool may_exchange(std::uint64_t bytes) {
         const Instant now = std::chrono::steady_clock::now();
-        if (!due(received_until_, now) || !go(bytes, sent_until_, now)) {
+        if (!due(CardWay::kIn, rate_.load(), now) || !go(bytes, now, CardWay::kOut, false)) {
             return false;
         }
-        return go(bytes, received_until_, now);
+        return go(bytes, now, CardWay::kIn, false);
     }
 
     /// From now on due() speaks of what is refused.
@@ -44,18 +52,26 @@ private:
     /// A thread that wakes up late may catch up with this much.
     static constexpr std::chrono::milliseconds kSlack{10};
 
-    [[nodiscard]] bool due(Instant until, Instant now) {
-        if (until <= now || !limits()) {
+    [[nodiscard]] bool due(CardWay way, double rate, Instant now) {
+        const Instant until = until_[static_cast<std::size_t>(way)];
+        if (until <= now || rate <= 0) {
             return true;
         }
         next_ = next_ ? std::min(*next_, until) : until;
         return false;
     }
-    [[nodiscard]] bool go(std::uint64_t bytes, Instant& until, Instant now) {
-        if (!due(until, now)) {
+    [[nodiscard]] bool go(std::uint64_t bytes, Instant now, CardWay way, bool over_card) {
+        const double own = rate_.load();
+        const double card = over_card ? card_.rate(way, now) : 0;
+        const double rate = own > 0 && card > 0 ? std::min(own, card) : std::max(own, card);
+        if (!due(way, rate, now)) {
             return false;
         }
-        if (const double rate = rate_.load(); rate > 0) {
+        if (over_card) {
+            card_.begins(way, static_cast<double>(bytes), rate, now);
+        }
+        if (rate > 0) {
+            Instant& until = until_[static_cast<std::size_t>(way)];
             const std::chrono::duration<double> takes(static_cast<double>(bytes) / rate);
             until = std::max(until, now - kSlack) +
                     std::chrono::duration_cast<Instant::duration>(takes);
@@ -64,8 +80,8 @@ private:
     }
 
     std::atomic<double> rate_{0};
-    Instant sent_until_;      ///< what was sent has its time until then
-    Instant received_until_;  ///< the same
+    CardShare card_;
+    std::array<Instant, 2> until_;  ///< by way: what was begun has its time until then
     std::optional<Instant> next_;
 };
 

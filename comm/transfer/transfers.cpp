@@ -130,7 +130,7 @@ bool Transfers::send(const std::shared_ptr<Outgoing>& transfer) {
     while (transfer->in_flight < kChunksInFlight && transfer->next < transfer->plan.chunks() &&
            transfer->plan.released_for(transfer->next) <= transfer->released()) {
         const auto [begin, bytes] = transfer->plan.range(transfer->next);
-        if (!link_.pacer.may_send(bytes)) {
+        if (!link_.pacer.may_send(bytes, link_.crosses(transfer->to.rank))) {
             break;
         }
         MPI_Request request = MPI_REQUEST_NULL;
@@ -205,7 +205,7 @@ bool Transfers::receive(const std::shared_ptr<Incoming>& transfer) {
     while (transfer->has_tag && transfer->in_flight < kChunksInFlight &&
            transfer->next < transfer->plan.chunks()) {
         const auto [begin, bytes] = transfer->plan.range(transfer->next);
-        if (!link_.pacer.may_receive(bytes)) {
+        if (!link_.pacer.may_receive(bytes, link_.crosses(transfer->source))) {
             break;
         }
         post_chunk(transfer, begin, bytes);

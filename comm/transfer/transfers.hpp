@@ -45,7 +45,8 @@ struct TransferLink {
     Doorbells& bells;
     Traffic& traffic;
     Pacer& pacer;
-    std::function<void(int)> heard;  ///< called with the sender of every chunk that is received
+    std::function<bool(int)> crosses;  ///< whether a rank is on another host
+    std::function<void(int)> heard;    ///< called with the sender of every chunk that is received
 };
 
 /// How a transfer is cut.

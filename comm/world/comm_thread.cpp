@@ -10,6 +10,7 @@
 
 #include "comm/base/dead_tcp_mask.hpp"
 #include "comm/base/running_time.hpp"
+#include "comm/world/rank_pool.hpp"
 #include "core/bytes.hpp"
 #include "core/log.hpp"
 
@@ -170,6 +171,19 @@ void CommThread::look_after(Instant now, Instant::duration since) {
         }
     }
     parts_.membership.look_after(now);
+    hear_pool();
+}
+
+/// Messages from ranks that have no part in this World.
+void CommThread::hear_pool() {
+    const std::optional<PoolPart>& part = parts_.options.part;
+    while (part && part->received) {
+        const auto message = part->pool->impl().probe();
+        if (!message) {
+            return;
+        }
+        part->received(*message);
+    }
 }
 
 void CommThread::deliver(Packet&& packet) {

@@ -90,6 +90,7 @@ private:
     void deliver(Packet&& packet);
     void deliver_news(const Packet& packet, bool from_excluded);
     void look_after(Instant now, Instant::duration since);
+    void hear_pool();
     void start_watchdog();
 
     WorldParts& parts_;

@@ -13,6 +13,7 @@ void Network::open(const WorldOptions& options, const LaunchEnv& env, Ports& por
         } else {
             const PoolPart& part = *options.part;
             ends = part.ends;
+            pacer.share(part.pool->impl().card);
             comms.world = create_group(part.pool->impl().comms.world, part.ranks, part.number);
         }
         mpi_started.store(true);
@@ -36,6 +37,12 @@ void Network::open(const WorldOptions& options, const LaunchEnv& env, Ports& por
                      .bells = bells,
                      .traffic = traffic,
                      .pacer = pacer,
+                     .crosses =
+                         [this](int other) {
+                             const std::vector<RankInfo>& ranks = map().ranks;
+                             return ranks[static_cast<std::size_t>(other)].node !=
+                                    ranks[static_cast<std::size_t>(rank())].node;
+                         },
                      .heard = [this](int other) { control->heard(other); }});
 }
 

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <thread>
+#include <utility>
 
 #include "comm/base/dead_tcp_mask.hpp"
 #include "core/log.hpp"
@@ -49,10 +51,8 @@ const RankMap& RankPool::map() const noexcept {
 
 void RankPool::send(int to, const std::vector<std::byte>& body) {
     const DeadTcpMask mask;
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Isend(body.data(), mpi_count(body.size()), MPI_BYTE, to, kPoolTag,
-                        impl_->comms.transfer, &request));
-    while (!ended(request)) {
+    impl_->post(to, body);
+    while (!impl_->all_left()) {
         std::this_thread::sleep_for(kPoolLook);
     }
 }
@@ -61,16 +61,7 @@ std::optional<RankPool::Message> RankPool::receive(Clock::Seconds limit) {
     const DeadTcpMask mask;
     const auto end = std::chrono::steady_clock::now() + limit;
     while (true) {
-        int found = 0;
-        MPI_Status status{};
-        check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPoolTag, impl_->comms.transfer, &found, &status));
-        if (found != 0) {
-            int count = 0;
-            check_mpi(MPI_Get_count(&status, MPI_BYTE, &count));
-            Message message{.from = status.MPI_SOURCE,
-                            .body = std::vector<std::byte>(static_cast<std::size_t>(count))};
-            check_mpi(MPI_Recv(message.body.data(), count, MPI_BYTE, status.MPI_SOURCE, kPoolTag,
-                               impl_->comms.transfer, MPI_STATUS_IGNORE));
+        if (auto message = impl_->probe()) {
             return message;
         }
         const auto left = end - std::chrono::steady_clock::now();
@@ -79,6 +70,68 @@ std::optional<RankPool::Message> RankPool::receive(Clock::Seconds limit) {
         }
         std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(left, kPoolLook));
     }
+}
+
+void RankPool::Impl::post(int to, std::vector<std::byte> body) {
+    Posted& one = posted.emplace_back(Posted{.body = std::move(body)});
+    check_mpi(MPI_Isend(one.body.data(), mpi_count(one.body.size()), MPI_BYTE, to, kPoolTag,
+                        comms.transfer, &one.request));
+}
+
+bool RankPool::Impl::all_left() {
+    posted.remove_if([](Posted& one) { return ended(one.request); });
+    return posted.empty();
+}
+
+std::optional<RankPool::Message> RankPool::Impl::probe() {
+    int found = 0;
+    MPI_Status status{};
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPoolTag, comms.transfer, &found, &status));
+    if (found == 0) {
+        return std::nullopt;
+    }
+    int count = 0;
+    check_mpi(MPI_Get_count(&status, MPI_BYTE, &count));
+    Message message{.from = status.MPI_SOURCE,
+                    .body = std::vector<std::byte>(static_cast<std::size_t>(count))};
+    check_mpi(MPI_Recv(message.body.data(), count, MPI_BYTE, status.MPI_SOURCE, kPoolTag,
+                       comms.transfer, MPI_STATUS_IGNORE));
+    return message;
+}
+
+void RankPool::share_card(double bytes_per_second) {
+    struct Note {
+        std::int64_t pid = 0;
+        int descriptor = -1;
+    };
+    const RankInfo& own = map().ranks[static_cast<std::size_t>(rank())];
+    const std::size_t users = map().on_node(own.node).size();
+    const std::size_t bytes = users * sizeof(CardUser);
+    const bool leads = own.node_rank == 0;
+    try {
+        Note note;
+        if (leads) {
+            impl_->card_users = NodeMemory::create(bytes);
+            for (std::size_t i = 0; i < users; ++i) {
+                ::new (impl_->card_users.data() + i * sizeof(CardUser)) CardUser;
+            }
+            note = {.pid = own.pid, .descriptor = impl_->card_users.descriptor()};
+        }
+        check_mpi(MPI_Bcast(&note, sizeof note, MPI_BYTE, 0, impl_->comms.node));
+        if (!leads) {
+            impl_->card_users = NodeMemory::open(note.pid, note.descriptor, bytes);
+        }
+        check_mpi(MPI_Barrier(impl_->comms.node));
+        impl_->card_users.close_descriptor();
+    } catch (const Error& error) {  // others wait for this rank
+        abort(error.exit_code(), error.what());
+    }
+    auto* const first = reinterpret_cast<CardUser*>(impl_->card_users.data());
+    impl_->card = {{first, users}, static_cast<std::size_t>(own.node_rank), bytes_per_second};
+}
+
+void RankPool::set_weight(double weight) {
+    impl_->card.set_weight(weight);
 }
 
 bool RankPool::died(int rank) const {

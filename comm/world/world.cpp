@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "comm/world/comm_thread.hpp"
+#include "comm/world/rank_pool.hpp"
 #include "core/bytes.hpp"
 
 namespace cohort {
@@ -219,6 +220,16 @@ Membership& World::membership() noexcept {
 }
 OperationBoard& World::operations() noexcept {
     return impl_->parts.board;
+}
+
+void World::tell_pool(int pool_rank, std::vector<std::byte> body) {
+    WorldParts& parts = impl_->parts;
+    check_invariant(parts.options.part.has_value(), "this World is a part of a pool");
+    parts.commands.post([&parts, pool_rank, body = std::move(body)]() mutable {
+        RankPool::Impl& pool = parts.options.part->pool->impl();
+        static_cast<void>(pool.all_left());
+        pool.post(pool_rank, std::move(body));
+    });
 }
 
 ExitCode World::agree(ExitCode code, std::string& message) {

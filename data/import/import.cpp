@@ -35,6 +35,18 @@ void check_options(const ImportOptions& options) {
         refuse("unusable test fraction", "0 or more, below 1",
                fmt::format("{}", options.test_fraction));
     }
+    const ImportOptions plain;
+    const bool text = options.format == ImportFormat::kText;
+    if (text && (!options.shape.empty() || options.classes != 0 ||
+                 options.label_column != plain.label_column)) {
+        refuse("an option that text has not", "no --shape, --classes and --label-column",
+               "--format text");
+    }
+    if (!text && (options.tokens != plain.tokens || options.vocabulary != plain.vocabulary ||
+                  options.context != plain.context)) {
+        refuse("an option of text only", "--tokens, --vocabulary and --context with --format text",
+               word_of(options.format));
+    }
 }
 
 std::vector<ImportFile> group_files(const std::vector<std::string>& paths,
@@ -70,6 +82,7 @@ void read_files(ImportFormat format, const std::vector<ImportFile>& files,
         case ImportFormat::kCifar100: return import_cifar(format, files, sink);
         case ImportFormat::kNpy: return import_npy(files, sink);
         case ImportFormat::kCsv: return import_csv(files, options.label_column, sink);
+        case ImportFormat::kText:
         case ImportFormat::kAuto: break;
     }
     check_invariant(false, "the format is settled");
@@ -152,9 +165,13 @@ ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
     for (const std::string& path : report.files) {
         source += " " + fs::path(path).filename().string();
     }
-    ImportSink sink(options, output, thread, std::move(source));
-    read_files(report.format, files, options, sink);
-    sink.commit();
+    if (report.format == ImportFormat::kText) {
+        report.note = import_text(files, options, output, source, thread);
+    } else {
+        ImportSink sink(options, output, thread, std::move(source));
+        read_files(report.format, files, options, sink);
+        sink.commit();
+    }
     report.train = open_dataset(options.output, "train", thread)->info();
     report.test = open_dataset(options.output, "test", thread)->info();
     return report;

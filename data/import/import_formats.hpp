@@ -90,6 +90,12 @@ void import_npy(const std::vector<ImportFile>& files, ImportSink& sink);
 void import_csv(const std::vector<ImportFile>& files, const std::string& label_column,
                 ImportSink& sink);
 
+/// Writes windows of the tokens of text. Returns ImportReport::note. Errors: FileError naming file
+/// and place.
+[[nodiscard]] std::string import_text(const std::vector<ImportFile>& files,
+                                      const ImportOptions& options, const OutputFile& output,
+                                      const std::string& source, Hdf5Thread& thread);
+
 /// Do the first bytes of the (unpacked) file look like this format?
 [[nodiscard]] bool looks_like_idx(std::span<const std::byte> start);
 [[nodiscard]] bool looks_like_npy(std::span<const std::byte> start);

@@ -65,6 +65,12 @@ std::optional<ImportFormat> format_of_contents(const std::string& path) {
     return looks_like_idx(read) ? std::optional(ImportFormat::kIdx) : std::nullopt;
 }
 
+/// Of a file's name, when text is wanted.
+bool named_text(const std::string& path) {
+    const std::string name = plain_name(path);
+    return name.ends_with(".txt") || name.ends_with(".text") || name.ends_with(".tokens");
+}
+
 std::optional<ImportFormat> format_of(const std::string& path) {
     const std::optional<ImportFormat> promised = format_of_name(path);
     return promised ? promised : format_of_contents(path);
@@ -198,7 +204,8 @@ ImportSelection select_from_folder(const ImportOptions& options) {
     const std::string& folder = options.inputs.front();
     std::vector<Input> inputs;
     for (std::string& path : list_folder(folder)) {
-        const auto format = format_of(path);
+        const bool text = options.format == ImportFormat::kText && named_text(path);
+        const auto format = text ? ImportFormat::kText : format_of(path);
         inputs.push_back({std::move(path), format});
     }
     ImportSelection selection{options.format, {}};

@@ -120,12 +120,12 @@ void print_summary(const FleetResult& result) {
             "ranks {:.1f} % held by jobs; {:.1f} % of the workers' time lost to exchange "
             "and waiting",
             100 * all.devices, 100 * all.waiting);
-        return;
+    } else {
+        print_line(
+            "devices {:.1f} % held, processors {:.1f} %, network cards {:.1f} % busy; {:.1f} % "
+            "of the workers' time lost to waiting for others",
+            100 * all.devices, 100 * all.cores, 100 * all.network, 100 * all.waiting);
     }
-    print_line(
-        "devices {:.1f} % held, processors {:.1f} %, network cards {:.1f} % busy; {:.1f} % "
-        "of the workers' time lost to waiting for others",
-        100 * all.devices, 100 * all.cores, 100 * all.network, 100 * all.waiting);
     if (result.grants) {
         print_line("grants: {} given, {} returned; {} refused; {} plans refused",
                    result.grants->granted, result.grants->returned, result.grants->refused,
@@ -232,7 +232,11 @@ private:
              "none on real ranks");
         const std::vector<TrainOptions> jobs = train_jobs(plan, out_, overwrite_);
         const StopSignal stop("all jobs end after a checkpoint");
+        const double card = plan.make_room == RoomRule::kOff ? 0 : card_of(plan);
         RankPool pool;
+        if (card > 0) {
+            pool.share_card(card);
+        }
         const RealFleet fleet{.plan = plan,
                               .jobs = jobs,
                               .out = out_,
@@ -240,6 +244,7 @@ private:
                               .resume = resume_,
                               .tuning_file = tuning_file(context.env),
                               .cores = context.env.cores,
+                              .card_bytes_s = card,
                               .stop_requested = [&stop] { return stop.requested(); }};
         try {
             return pool.rank() == 0 ? control(context, pool, fleet) : serve_fleet(pool, fleet);

@@ -17,6 +17,8 @@ namespace cohort {
 namespace {
 
 constexpr std::int64_t kMostChunk = 1'000'000'000;
+constexpr std::int64_t kMostVocabulary = 1 << 24;
+constexpr std::int64_t kMostContext = 1 << 20;
 
 /// "3,32,32" -> {3, 32, 32}. Errors: UsageError.
 std::vector<std::int64_t> parse_shape(const std::string& text) {
@@ -40,7 +42,7 @@ class ImportCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         value(app, "--format", format_, "Format of the input; auto: from names and contents")
-            ->check(CLI::IsMember({"auto", "idx", "cifar10", "cifar100", "npy", "csv"}));
+            ->check(CLI::IsMember({"auto", "idx", "cifar10", "cifar100", "npy", "csv", "text"}));
         app.add_option("--input", options_.inputs, "A folder, or files (repeatable); required")
             ->type_name("PATH");
         app.add_option("--output", options_.output, "The HDF5 file to write; required")
@@ -61,6 +63,14 @@ public:
         value(app, "--seed", options_.seed, "Seed of the draw for --test-fraction", {});
         value(app, "--label-column", options_.label_column,
               "CSV: name or number (from 0) of the label's column");
+        value(app, "--tokens", options_.tokens,
+              "Text: words, bytes, or a tokenizer.json of byte-level BPE")
+            ->type_name("WHAT");
+        value(app, "--vocabulary", options_.vocabulary,
+              "Text: most frequent words that are kept, others become <unk>; 0: all",
+              {.least = 0, .most = kMostVocabulary});
+        value(app, "--context", options_.context, "Text: tokens of a sample",
+              {.least = 1, .most = kMostContext});
     }
 
     ExitCode run(const CommandContext& context) override {
@@ -75,6 +85,9 @@ public:
                    fmt::join(report.files, ", "));
         print_line("{}", dataset_facts("train", report.train));
         print_line("{}", dataset_facts("test", report.test));
+        if (!report.note.empty()) {
+            print_line("{}", report.note);
+        }
         return ExitCode::kDone;
     }
 

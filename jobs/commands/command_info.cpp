@@ -7,6 +7,7 @@
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
+#include "session/model_input.hpp"
 
 namespace cohort {
 namespace {
@@ -34,15 +35,12 @@ public:
             print_line("{}", line);
         }
         print_line("device {}", make_device(device_, context.env.cores)->description());
-        Shape input{3, 32, 32};
-        std::int64_t classes = 10;
+        ModelInput input{.shape = {3, 32, 32}, .classes = 10};
         if (!data_.empty()) {
-            const SampleSetInfo train = print_dataset();
-            input = Shape(train.sample_shape);
-            classes = train.classes;
+            input = model_input(print_dataset());
         }
         if (!model_.empty()) {
-            const Graph graph = make_model(model_, input, classes);
+            const Graph graph = make_model(model_, input);
             print_line("{}", model_facts(graph));
             std::fputs(graph.describe().c_str(), stdout);
         }

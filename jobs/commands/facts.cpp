@@ -38,18 +38,22 @@ std::vector<std::string> machine_facts(const LaunchEnv& env) {
 std::string model_facts(const Graph& graph) {
     const auto parameters = static_cast<std::uint64_t>(graph.parameters().elements());
     return fmt::format(
-        "model {}: input {}, {} classes, {} parameters ({}), {:.2f} MFLOP per "
-        "training sample",
+        "model {}: input {}, {} classes, {} parameters ({}), {:.2f} MFLOP per sample forward, "
+        "{:.2f} in training",
         graph.name(), to_string(graph.input_shape()), graph.classes(), format_count(parameters),
-        format_bytes(4 * parameters), graph.training_flops_per_sample() * 1e-6);
+        format_bytes(4 * parameters), graph.forward_flops_per_sample() * 1e-6,
+        graph.training_flops_per_sample() * 1e-6);
 }
 
 std::string dataset_facts(const std::string& group, const SampleSetInfo& info) {
-    return fmt::format("data {}: {} samples {} {}, {} classes, chunks of {}, {}{}{}", group,
+    const std::string_view type = info.type == SampleType::kU8    ? "u8"
+                                  : info.type == SampleType::kF32 ? "f32"
+                                                                  : word_of(info.type);
+    return fmt::format("data {}: {} samples {} {}, {} {}, chunks of {}, {}{}{}", group,
                        format_count(static_cast<std::uint64_t>(info.samples)),
-                       format_shape(info.sample_shape), info.type == SampleType::kU8 ? "u8" : "f32",
-                       info.classes, info.chunk_samples, info.source.empty() ? "" : "from ",
-                       info.source,
+                       format_shape(info.sample_shape), type, info.classes,
+                       info.tokens() ? "tokens in the vocabulary" : "classes", info.chunk_samples,
+                       info.source.empty() ? "" : "from ", info.source,
                        info.checked ? "" : "; without checksums: first reads are unverified");
 }
 

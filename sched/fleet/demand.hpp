@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "cohort/sched/plan.hpp"
@@ -22,6 +23,7 @@ struct NodeUse {
     double rx = 0;
     double tx = 0;
 
+    auto fields() { return std::tie(cores, rx, tx); }
     [[nodiscard]] double largest() const noexcept { return std::max({cores, rx, tx}); }
 };
 
@@ -38,6 +40,7 @@ struct JobDemand {
     struct Worker {
         int node = 0;
         double iterations_s = 0;  ///< iterations per second, by the timing model
+        auto fields() { return std::tie(node, iterations_s); }
     };
     std::vector<Worker> workers;
     std::vector<double> shares = {};  ///< of the parameters, by server
@@ -47,6 +50,11 @@ struct JobDemand {
     double server_threads = 1;  ///< cores that a server can use at once
     double worker_cores = 0;    ///< cores that a worker keeps busy
     double worker_threads = 1;  ///< cores that a worker can use at once
+
+    auto fields() {
+        return std::tie(workers, shares, push_bytes, pull_bytes, server_cores, server_threads,
+                        worker_cores, worker_threads);
+    }
 };
 
 /// What a job's demand follows from, apart from its plan.

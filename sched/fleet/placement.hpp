@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "cohort/sched/fleet_rules.hpp"
@@ -13,6 +14,8 @@ namespace cohort {
 struct PlacedJob {
     JobDemand demand;
     std::vector<int> servers = {};  ///< node by server; empty: to be placed
+
+    auto fields() { return std::tie(demand, servers); }
 };
 
 /// How good a placement is.

@@ -13,6 +13,7 @@
 #include "core/bytes.hpp"
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
+#include "fleet/fleet_use.hpp"
 #include "fleet/train_jobs.hpp"
 #include "train/run/run_folder.hpp"
 
@@ -68,29 +69,17 @@ std::string as_text(const FleetResult& result) {
                        all.failed);
 }
 
-/// Half as many points, each of two neighbours.
-void merge_pairs(std::vector<FleetUsePoint>& use) {
-    std::vector<FleetUsePoint> merged;
-    double since_s = 0;
-    for (std::size_t i = 0; i + 1 < use.size(); i += 2) {
-        FleetUsePoint point = use[i + 1];
-        const double share = (use[i].time_s - since_s) / (point.time_s - since_s);
-        for (std::size_t node = 0; node < point.devices.size(); ++node) {
-            point.devices[node] = share * use[i].devices[node] + (1 - share) * point.devices[node];
-        }
-        since_s = point.time_s;
-        merged.push_back(std::move(point));
-    }
-    if (use.size() % 2 == 1) {
-        merged.push_back(std::move(use.back()));
-    }
-    use = std::move(merged);
-}
-
 }  // namespace
 
 FleetController::FleetController(RankPool& pool, const RealFleet& fleet)
-    : pool_(pool), fleet_(fleet), free_(ranks_by_node(pool.map())), queue_(counts(free_)) {
+    : pool_(pool),
+      fleet_(fleet),
+      free_(ranks_by_node(pool.map())),
+      queue_(counts(free_)),
+      room_(fleet.card_bytes_s > 0 ? fleet.plan.make_room : RoomRule::kOff,
+            std::vector<NodeCapacity>(free_.size(), {.cores = static_cast<double>(fleet.cores),
+                                                     .rx_bytes_s = fleet.card_bytes_s,
+                                                     .tx_bytes_s = fleet.card_bytes_s})) {
     check_sizes(fleet, pool.size() - 1);
     check_fleet_folder(fleet.out, fleet.overwrite || fleet.resume);
     check_output_folder(fleet.out, {"run.lock", "exit_code"}, {});
@@ -145,13 +134,14 @@ void FleetController::resume() {
     if (found.nodes == result_.nodes) {
         result_.use = found.use;
     }
-    before_s_ = found.makespan_s;
+    time_.before_s = found.makespan_s;
+    room_.resume(found.grants.value_or(FleetGrants()));
     log_info("resuming {}: {} of {} job(s) are done", file,
              std::ranges::count_if(result_.jobs, &FleetJobResult::ended), result_.jobs.size());
 }
 
 FleetResult FleetController::run() {
-    begun_ = clock_.now();
+    time_.begun = time_.clock.now();
     while (true) {
         result_.stopped = result_.stopped || fleet_.stop_requested();
         look();
@@ -168,9 +158,11 @@ FleetResult FleetController::run() {
             handle(message->from, decode<FleetReport>(message->body));
         }
         find_dead();
+        make_room();
     }
     result_.makespan_s = now_s();
-    result_.wall_s = (clock_.now() - begun_).count();
+    result_.wall_s = now_s() - time_.before_s;
+    room_.report(result_, now_s());
     result_.peak_bytes = process_peak_bytes();
     write_fleet(fleet_.out, result_);
     return std::move(result_);
@@ -210,7 +202,8 @@ void FleetController::start(const FleetQueue::Start& order) {
     const FleetOrder message{.job = job,
                              .ranks = running.ranks,
                              .number = started_++ % kNumbers,
-                             .resume = fleet_.resume};
+                             .resume = fleet_.resume,
+                             .plan = {}};
     FleetJobResult& kept = result_.jobs[job];
     const auto first_worker = order.worker_nodes.begin() + fleet_.jobs[job].servers;
     kept.server_nodes.assign(order.worker_nodes.begin(), first_worker);
@@ -231,6 +224,16 @@ void FleetController::handle(int from, const FleetReport& report) {
         return;  // its process ends, or it was given up as silent
     }
     Running& running = found->second;
+    if (report.runs) {
+        room_.heard(report, now_s());
+        if (!report.wish.plan.empty()) {
+            const bool fits = room_.admits(report, now_s());
+            pool_.send(
+                from, encode(FleetOrder{
+                          .job = report.job, .ranks = {}, .plan = report.wish.plan, .fits = fits}));
+        }
+        return;
+    }
     if (report.speaks) {
         running.report = report;
     }
@@ -243,6 +246,22 @@ void FleetController::handle(int from, const FleetReport& report) {
     running.free.insert(from);
     running.gone.insert(report.lost.begin(), report.lost.end());
     end_if_over(report.job);
+}
+
+/// Tells ranks whose job has another weight.
+void FleetController::make_room() {
+    for (const RealRoom::Weight& changed : room_.review_if_due(now_s())) {
+        const Running& running = running_.at(changed.job);
+        log_info("job '{}': its transfers have weight {:g}", result_.jobs[changed.job].name,
+                 changed.weight);
+        const auto message = encode(
+            FleetOrder{.job = changed.job, .ranks = {}, .weight = changed.weight, .plan = {}});
+        for (const int rank : running.ranks) {
+            if (!running.free.contains(rank) && !running.gone.contains(rank)) {
+                pool_.send(rank, message);
+            }
+        }
+    }
 }
 
 /// A process that has ended says nothing any more.
@@ -324,6 +343,7 @@ void FleetController::end_if_over(std::size_t job) {
 
 void FleetController::end(std::size_t job, const Running& running) {
     note_use();
+    room_.end(job, now_s());
     const FleetReport& report = running.report;
     FleetJobResult& kept = result_.jobs[job];
     kept.state = report.state;
@@ -372,14 +392,12 @@ void FleetController::note_use() {
         const auto free = static_cast<double>(free_[node].size());
         point.devices.push_back(lent > 0 ? 1 - free / lent : 0);
     }
-    use.push_back(std::move(point));
-    if (use.size() > FleetResult::kUsePoints) {
-        merge_pairs(use);
-    }
+    add_use(use, std::move(point));
 }
 
 /// For a fleet that is killed. A failure costs the record of this moment only.
-void FleetController::write() const {
+void FleetController::write() {
+    room_.report(result_, now_s());
     FleetResult so_far = result_;
     so_far.stopped = true;
     so_far.makespan_s = now_s();
@@ -391,7 +409,7 @@ void FleetController::write() const {
 }
 
 double FleetController::now_s() const {
-    return before_s_ + (clock_.now() - begun_).count();
+    return time_.before_s + (time_.clock.now() - time_.begun).count();
 }
 
 void FleetController::end_ranks(ExitCode code) {

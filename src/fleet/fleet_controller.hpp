@@ -10,6 +10,7 @@
 #include "core/system/run_lock.hpp"
 #include "fleet/fleet_messages.hpp"
 #include "fleet/real_fleet.hpp"
+#include "fleet/real_room.hpp"
 #include "sim/fleet/fleet_queue.hpp"
 
 namespace cohort {
@@ -37,12 +38,19 @@ private:
         std::optional<double> ending_since_s;  ///< stopped, or its rank 0 is gone
     };
 
+    struct Time {
+        SteadyClock clock;
+        Clock::Seconds begun = clock.now();
+        double before_s = 0;  ///< of the parts before, when the fleet is resumed
+    };
+
     void resume();
     /// Submits jobs that have arrived and starts those that may start.
     void look();
     void start(const FleetQueue::Start& order);
     void handle(int from, const FleetReport& report);
     void find_dead();
+    void make_room();
     void give_up_the_silent(std::size_t job, Running& running);
     void lose(int rank);
     void give_up(std::size_t job);
@@ -50,7 +58,7 @@ private:
     void end(std::size_t job, const Running& running);
     /// A point of FleetResult::use that ends now, before ranks change hands.
     void note_use();
-    void write() const;
+    void write();
     [[nodiscard]] double now_s() const;
 
     RankPool& pool_;
@@ -59,10 +67,9 @@ private:
     FleetQueue queue_;
     std::map<std::size_t, Running> running_;  ///< by job
     std::vector<std::size_t> coming_;         ///< jobs that have not arrived, the first one last
+    RealRoom room_;
     FleetResult result_;
-    SteadyClock clock_;
-    Clock::Seconds begun_ = clock_.now();
-    double before_s_ = 0;          ///< of the parts before, when the fleet is resumed
+    Time time_;
     int started_ = 0;              ///< number of jobs
     std::optional<RunLock> lock_;  ///< keeps other fleets out of the folder
 };

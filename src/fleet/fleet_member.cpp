@@ -13,6 +13,7 @@
 #include "core/bytes.hpp"
 #include "core/log_name.hpp"
 #include "fleet/fleet_messages.hpp"
+#include "fleet/job_room.hpp"
 #include "fleet/real_fleet.hpp"
 
 namespace cohort {
@@ -71,6 +72,35 @@ void keep(std::unique_ptr<World> world) {
     kept.push_back(std::move(world));
 }
 
+RealJob real_job(const RankPool& pool, const RealFleet& fleet, const FleetOrder& order) {
+    RealJob job{.number = order.job,
+                .worker_nodes = {},
+                .server_nodes = {},
+                .nodes = pool.map().nodes(),
+                .cores = static_cast<double>(fleet.cores),
+                .card_bytes_s = fleet.card_bytes_s};
+    const auto servers = static_cast<std::size_t>(fleet.jobs[order.job].servers);
+    for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+        const auto of_pool = static_cast<std::size_t>(order.ranks[rank]);
+        (rank < servers ? job.server_nodes : job.worker_nodes)
+            .push_back(pool.map().ranks[of_pool].node);
+    }
+    return job;
+}
+
+/// A message that reaches a rank at work.
+void obey(RankPool& pool, std::uint64_t job, JobRoom& room, const RankPool::Message& message) {
+    const auto order = decode<FleetOrder>(message.body);
+    if (order.job != job) {
+        return;  // for one that has ended
+    }
+    if (order.weight > 0) {
+        pool.set_weight(order.weight);
+    } else {
+        room.answered(order.plan, order.fits);
+    }
+}
+
 /// Takes part in a job from its start to its end. An error of the job on which its ranks agree is
 /// reported; any other ends the processes of all its ranks.
 FleetReport take_part(RankPool& pool, const RealFleet& fleet, const FleetOrder& order) {
@@ -79,21 +109,29 @@ FleetReport take_part(RankPool& pool, const RealFleet& fleet, const FleetOrder& 
     options.overwrite = options.overwrite && !order.resume;
     FleetReport report{.job = order.job};
     std::unique_ptr<World> world;
+    pool.set_weight(1);
+    TrainEnvironment environment;
+    JobRoom room(real_job(pool, fleet, order), *environment.clock,
+                 [&](FleetReport now) { world->tell_pool(0, encode(std::move(now))); });
     const auto tell_end = [&pool, &order](const std::string& reason) {
         pool.send(0, encode(FleetReport{.job = order.job, .gone = true, .error = reason}));
     };
     try {
-        world = std::make_unique<World>(WorldOptions{
-            .servers = options.servers,
-            .stall_limit_s = options.stall_limit_s,
-            .lost_after_s = options.lost_after_s,
-            .chunk_bytes = options.chunk_bytes,
-            .device = options.device,
-            .server_device = options.server_device,
-            .part = PoolPart{
-                .pool = &pool, .ranks = order.ranks, .number = order.number, .ends = tell_end}});
+        world = std::make_unique<World>(
+            WorldOptions{.servers = options.servers,
+                         .stall_limit_s = options.stall_limit_s,
+                         .lost_after_s = options.lost_after_s,
+                         .chunk_bytes = options.chunk_bytes,
+                         .device = options.device,
+                         .server_device = options.server_device,
+                         .part = PoolPart{.pool = &pool,
+                                          .ranks = order.ranks,
+                                          .number = order.number,
+                                          .ends = tell_end,
+                                          .received = [&](const RankPool::Message& message) {
+                                              obey(pool, order.job, room, message);
+                                          }}});
         report.speaks = world->rank() == 0;
-        TrainEnvironment environment;
         environment.stop_requested = fleet.stop_requested;
         environment.world = &*world;
         environment.tuning_file = fleet.tuning_file;
@@ -101,7 +139,14 @@ FleetReport take_part(RankPool& pool, const RealFleet& fleet, const FleetOrder& 
         environment.cores =
             std::max(1, fleet.cores * sharing_cores(world->map(), world->rank(), options.servers) /
                             sharing_cores(pool.map(), pool.rank(), 1));
+        if (fleet.card_bytes_s > 0) {
+            environment.observer = [&room] { return room.observer(); };
+            environment.admits = [&room](const SyncPlan& wanted, double worth) {
+                return room.admits(wanted, worth);
+            };
+        }
         Trainer trainer(options, environment);
+        room.set_parameters(trainer.graph().parameters().total());
         const TrainSummary summary = trainer.run();
         keep_summary(report, summary, options);
     } catch (const Error& error) {  // of this job, on all its ranks in order
@@ -132,6 +177,9 @@ ExitCode serve_fleet(RankPool& pool, const RealFleet& fleet) {
             continue;
         }
         const auto order = decode<FleetOrder>(message->body);
+        if (order.of_running_job()) {
+            continue;  // for a job that has just ended here
+        }
         const auto code = static_cast<ExitCode>(order.exit_code);
         if (order.ends && !order.started) {
             throw Error(code, "");

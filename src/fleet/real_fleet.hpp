@@ -29,6 +29,8 @@ struct RealFleet {
     bool resume = false;      ///< jobs that have not ended go on
     std::string tuning_file;  ///< see TrainEnvironment
     int cores = 1;            ///< that this process may use
+    /// Of a host's network card in each direction; 0: not known, or no room is made (make-room).
+    double card_bytes_s = 0;
     std::function<bool()> stop_requested;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "cohort/formats/profile.hpp"
 #include "cohort/tensor/device.hpp"
 #include "sim/scenario/option_list.hpp"
+#include "train/faults/injection.hpp"
 #include "train/run/option_list.hpp"
 
 namespace cohort {
@@ -23,6 +25,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOfTheFle
      {"record-trace", "cohort train for a recording"},
      {"record-load", "cohort train for a recording"},
      {"epochs", "samples"}}};
+
+/// A key of [real] that is the fleet's.
+constexpr std::string_view kCard = "card";
 
 template <class Options>
 std::vector<std::pair<std::string, std::string>> listed(const Options& options) {
@@ -39,6 +44,9 @@ std::vector<std::pair<std::string, std::string>> listed(const Options& options) 
 void set_real_options(const FleetPlan& plan, TrainOptions& options) {
     const auto of_all = listed(SimulateOptions());
     for (const RealOption& option : plan.real) {
+        if (option.key == kCard) {
+            continue;
+        }
         for (const auto& [name, instead] : kOfTheFleet) {
             if (option.key == name) {
                 refuse_real(option, "not an option of a job of a fleet", instead, option.key);
@@ -82,6 +90,19 @@ std::string sleep_of(const ClusterProfile& profile, const SimulateOptions& job) 
 void check_real_options(const FleetPlan& plan) {
     TrainOptions options;
     set_real_options(plan, options);
+    (void)card_of(plan);
+}
+
+double card_of(const FleetPlan& plan) {
+    const auto given = std::ranges::find(plan.real, kCard, &RealOption::key);
+    if (given == plan.real.end()) {
+        return 0;
+    }
+    const std::optional<double> rate = parse_rate(given->text);
+    if (!rate) {
+        refuse_real(*given, "not a rate", "a number above 0 with kB/s, MB/s or GB/s", given->text);
+    }
+    return *rate;
 }
 
 int ranks_of(const FleetJob& job, const TrainOptions& options) {
@@ -121,8 +142,8 @@ std::string without_effect(const FleetPlan& plan) {
             plan.settings, [](const auto& one) { return one.first == "fleet.server-placement"; })) {
         found.emplace_back("server-placement");
     }
-    if (plan.make_room != RoomRule::kOff) {
-        found.emplace_back("make-room");
+    if (plan.make_room != RoomRule::kOff && card_of(plan) == 0) {
+        found.emplace_back("make-room (no card in [real])");
     }
     const auto add = [&](std::string_view name, const auto& given) {
         if (std::ranges::any_of(plan.jobs, given, &FleetJob::options)) {

@@ -20,6 +20,10 @@ void check_real_options(const FleetPlan& plan);
 /// Ranks of a job: servers and workers.
 [[nodiscard]] int ranks_of(const FleetJob& job, const TrainOptions& options);
 
+/// `card` in [real]: the rate of each host's network card in each direction, bytes/s; 0: not given.
+/// Errors: UsageError naming file, line and key.
+[[nodiscard]] double card_of(const FleetPlan& plan);
+
 /// What the file says that means nothing on real ranks, for one line of the log; empty: nothing.
 [[nodiscard]] std::string without_effect(const FleetPlan& plan);
 

@@ -167,6 +167,23 @@ class FleetOnRanks(ProgramTest):
         self.assertIn("3 of 5 job(s) are done", done.stderr)
         self.assertEqual({job["state"] for job in self.jobs().values()}, {"budget"})
 
+    def test_jobs_of_one_host_use_no_card_and_get_no_grants(self):
+        """The card is that of tests/cluster/fleet_room_test.py; here every job may have each plan that it wants."""
+        text = FLEET.replace("deterministic = true\n", "").replace("[defaults]", '[fleet]\nmake-room = "shortest"\n[defaults]')
+        file = self.file(text + "".join(f"[[job]]\nname = \"{name}\"\nmode = \"adaptive\"\n" for name in "ab"))
+        done = run_ranks(7, "fleet", file, "--out", self.out(), "--set", "real.card=1MB/s")
+        self.assertIn("without effect on real ranks: [cluster], time-as", done.stderr)
+        record = json.loads((self.out() / "fleet.json").read_text(encoding="utf-8"))
+        self.assertEqual({name: record["grants"][name] for name in ("granted", "returned", "list", "refused_plans")},
+                         {"granted": 0, "returned": 0, "list": [], "refused_plans": []})
+        self.assertEqual([job["grants"] for job in record["jobs"]], [0, 0])
+        done = run_ranks(7, "fleet", file, "--out", self.out(), "--overwrite")
+        self.assertIn("without effect on real ranks: [cluster], make-room (no card in [real]), time-as", done.stderr)
+        self.assertNotIn("grants", json.loads((self.out() / "fleet.json").read_text(encoding="utf-8")))
+        for rate in ("10", "0MB/s", "fast"):
+            done = run_ranks(7, "fleet", file, "--out", self.out(), "--overwrite", "--set", f"real.card={rate}", code=2)
+            self.assertIn("expected a number above 0 with kB/s, MB/s or GB/s", done.stderr)
+
     def test_what_cannot_run_starts_nothing(self):
         for text, words in (
                 ("[[job]]\nname = \"a\"\nworkers = 3\n", "expected at most 3 ranks beside the fleet's controller"),

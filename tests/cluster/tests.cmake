@@ -6,9 +6,11 @@ add_test(NAME unreachable_test COMMAND Python3::Interpreter ${cluster}/unreachab
 add_test(NAME slurm_test
   COMMAND Python3::Interpreter ${cluster}/slurm_test.py $<TARGET_FILE:cohort> ${PROJECT_SOURCE_DIR})
 add_test(NAME tree_test COMMAND Python3::Interpreter ${cluster}/tree_test.py $<TARGET_FILE:cohort>)
+add_test(NAME fleet_room_test COMMAND Python3::Interpreter ${cluster}/fleet_room_test.py $<TARGET_FILE:cohort>)
 cohort_test_properties(netns_test LABELS cluster PROCESSORS 2 TIMEOUT 120)
 cohort_test_properties(unreachable_test LABELS cluster PROCESSORS 2 TIMEOUT 200)
 cohort_test_properties(tree_test LABELS cluster PROCESSORS 2 TIMEOUT 200)
+cohort_test_properties(fleet_room_test LABELS cluster PROCESSORS 2 TIMEOUT 300)
 cohort_test_properties(slurm_test LABELS cluster PROCESSORS 2 TIMEOUT 400)
-set_tests_properties(netns_test tree_test unreachable_test slurm_test PROPERTIES SKIP_RETURN_CODE 77)
-set_tests_properties(unreachable_test PROPERTIES RUN_SERIAL ON)  # many jobs at once
+set_tests_properties(netns_test fleet_room_test tree_test unreachable_test slurm_test PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(unreachable_test fleet_room_test PROPERTIES RUN_SERIAL ON)  # many jobs at once

@@ -16,7 +16,8 @@ namespace cohort {
 /// All ranks that a launcher started, for a program that makes Worlds of parts of them
 /// (WorldOptions::part): several side by side, and on each rank one after another. Between Worlds
 /// ranks exchange short messages through the pool. While a World lives on a rank, MPI is that
-/// World's: the rank must not use its pool then.
+/// World's: the rank must not use send() and receive() then, but World::tell_pool and
+/// PoolPart::received.
 class RankPool {
 public:
     struct Message {
@@ -44,6 +45,13 @@ public:
     /// second and sleeps in between. Errors: PeerError.
     [[nodiscard]] std::optional<Message> receive(Clock::Seconds limit);
 
+    /// Collective, once, before there are Worlds: ranks of a host share its network card by their
+    /// weights in what their Worlds send to other hosts, and receive from them (CardShare).
+    /// @param bytes_per_second  of a host's card in each direction, > 0
+    void share_card(double bytes_per_second);
+    /// Of this rank, 1 at first; means nothing where no card is shared. From any thread.
+    void set_weight(double weight);
+
     /// The rank's process is known to have ended; false for ranks of other hosts.
     [[nodiscard]] bool died(int rank) const;
 
@@ -69,6 +77,10 @@ struct PoolPart {
     /// Called on each rank whose process ends because the World has failed, just before; may send
     /// through the pool. Not called where a process is killed or MPI does not answer.
     std::function<void(const std::string& reason)> ends;
+    /// Called on the communication thread with what another rank of the pool has sent to this one
+    /// while the World lives, within about a tenth of a second. Must not block. None: such messages
+    /// wait for RankPool::receive.
+    std::function<void(const RankPool::Message& message)> received = {};
 };
 
 }  // namespace cohort

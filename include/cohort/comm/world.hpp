@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cohort/comm/membership.hpp"
 #include "cohort/comm/messenger.hpp"
@@ -51,6 +53,10 @@ public:
     [[nodiscard]] Messenger& messenger() noexcept;
     [[nodiscard]] Membership& membership() noexcept;
     [[nodiscard]] OperationBoard& operations() noexcept;
+
+    /// Sends a short message to a rank of the pool that this World is a part of; from any thread,
+    /// before finalize().
+    void tell_pool(int pool_rank, std::vector<std::byte> body);
 
     /// Collective: "did all of us get here?" A rank that failed passes its code and message, the
     /// others kDone and "". Returns the worst code; on rank 0 `message` becomes what to print:

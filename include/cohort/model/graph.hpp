@@ -58,9 +58,12 @@ public:
     /// The output value (value 0 is the input): the logits, [classes] or [T, classes] per sample,
     /// or the outputs of a regression, [K] or [T,K].
     [[nodiscard]] Value logits() const noexcept { return logits_; }
-    /// One line per layer: name, kind, output shape, parameters.
+    /// One line per layer: name, kind, output shape, parameters, MFLOP of one sample's forward
+    /// pass.
     [[nodiscard]] std::string describe() const;
-    /// Multiply-add floating-point operations of one training sample (forward and backward).
+    /// Floating-point operations of products (a multiply-add counts 2) for one sample: forward, and
+    /// in training forward and backward.
+    [[nodiscard]] double forward_flops_per_sample() const;
     [[nodiscard]] double training_flops_per_sample() const;
 
     /// Draws initial values for both flat buffers (host memory) from `seed`; each tensor has its

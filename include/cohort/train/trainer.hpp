@@ -28,6 +28,10 @@ struct TrainEnvironment {
     /// File for the measured choices of GPU algorithms; empty: they are not stored. A deterministic
     /// run does not use it.
     std::string tuning_file;
+    /// Makes one more observer of the run, on rank 0; empty: there is none.
+    std::function<std::unique_ptr<TrainHook>()> observer;
+    /// As ModeSetting::admits; on rank 0.
+    std::function<bool(const SyncPlan& wanted, double worth)> admits;
 };
 
 /// What the thread that refines the predictor's model has done.
@@ -54,6 +58,7 @@ struct TrainSummary {
     int returned = 0;                              ///< number of returns of lost workers
     std::string losses;                            ///< for people; empty: no losses
     std::optional<EvaluationReport> test;          ///< the last evaluation, if there was one
+    bool reads_text = false;                       ///< samples are text, losses those of tokens
     double part_s = 0;                 ///< training time of this part without evaluation
     double samples_per_s = 0;          ///< applied in this part / its time without evaluation
     std::uint64_t arena_bytes = 0;     ///< activations and workspaces of the network, largest rank

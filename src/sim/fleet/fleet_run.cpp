@@ -60,6 +60,7 @@ FleetJobResult planned(const FleetJob& job) {
             .servers = o.servers,
             .seed = o.seed,
             .target_accuracy = o.target_accuracy,
+            .target_loss = o.target_loss,
             .arrival_s = job.arrival_s};
 }
 
@@ -116,7 +117,7 @@ FleetRun::FleetRun(const FleetPlan& plan, const FleetParts& parts, MakeLearner l
     : plan_(plan),
       parts_(parts),
       make_learner_(std::move(learner)),
-      room_(plan, cluster_),
+      room_(plan, parts.profile(), cluster_),
       cluster_(queue_, parts.profile(), plan.nodes, nullptr, &room_.weights()),
       waiting_(plan.nodes, plan.devices_per_node),
       meter_(cluster_, plan.devices_per_node) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tuple>
 #include <vector>
 
 #include "cohort/formats/profile.hpp"
@@ -13,6 +14,8 @@ struct JobNeeds {
     PlacedJob placed;                ///< with rings: without servers
     std::vector<NodeUse> ring = {};  ///< with rings: shares of the nodes' capacities, by node
     double samples_s = 0;            ///< alone
+
+    auto fields() { return std::tie(placed, ring, samples_s); }
 };
 
 /// Where the servers of a job are, and what part of the parameters each has.

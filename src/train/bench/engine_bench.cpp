@@ -70,9 +70,8 @@ Graph make_bench_model(const std::string& name) {
 
 EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     const std::unique_ptr<Device> device = make_device(options.device, options.threads);
-    Replica replica(
-        make_bench_model(options.model), *device,
-        replica_options(*device, options.precision, options.deterministic, options.tuning_file));
+    Replica replica(make_bench_model(options.model), *device,
+                    replica_options(options.precision, options.deterministic, options.tuning_file));
     replica.initialise(1);
     const FlatLayout& layout = replica.graph().parameters();
     const auto optimizer = make_optimizer({.momentum = 0.9, .weight_decay = 5e-4}, layout, 0,

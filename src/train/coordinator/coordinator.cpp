@@ -135,8 +135,9 @@ void Coordinator::fail_run(const std::exception& error, ExitCode code) {
 void Coordinator::begin() {
     const RunStart start = find_start(parts_);
     reporter_.resume(start.progress);
-    active_.emplace(open_session(parts_, comm_.map.workers(), reporter_, start), comm_, parts_,
-                    reporter_, cancellation_, [this] { request_stop(StopReason::kSignal); });
+    active_.emplace(open_session(parts_, comm_.map.workers(), environment_, reporter_, start),
+                    comm_, parts_, reporter_, cancellation_,
+                    [this] { request_stop(StopReason::kSignal); });
     const TrainProgress& progress = reporter_.progress();
     active_->checkpoints.begin(progress.samples_applied, reporter_.clock().now());
     reporter_.begin(*active_->session, RunFolder(parts_.options.out).metrics, start.metrics_bytes,

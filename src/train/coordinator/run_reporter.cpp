@@ -4,13 +4,14 @@
 
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
+#include "core/units.hpp"
 
 namespace cohort {
 
 RunReporter::RunReporter(const JobContext& parts, const TrainEnvironment& environment,
                          std::function<void(StopReason)> stop)
     : TrainControl(parts.options, *environment.clock, parts.budget_samples,
-                   parts.train_set->info().samples),
+                   parts.train_set->info().samples, parts.train_set->info().tokens()),
       environment_(environment),
       stop_(std::move(stop)) {
 }
@@ -47,6 +48,9 @@ void RunReporter::make_hooks() {
     if (!options().record_load.empty()) {
         hooks_.push_back(make_load_hook());
     }
+    if (environment_.observer) {
+        hooks_.push_back(environment_.observer());
+    }
     hooks_.push_back(make_target_hook());
     hooks_.push_back(make_stop_hook(environment_.stop_requested));
     tell([this](TrainHook& hook) { hook.on_start(*this); });
@@ -55,6 +59,7 @@ void RunReporter::make_hooks() {
 ClusterReport RunReporter::cluster() const {
     const LoadMonitor* const load = session_->load();
     ClusterReport report{.mode = session_->modes().in_force(),
+                         .plan = session_->engine().plan(),
                          .pending = session_->engine().pending(),
                          .workers = session_->workers().reports(),
                          .loads = {},
@@ -111,8 +116,9 @@ void RunReporter::evaluated(const EvaluationReport& report) {
     update_progress();
     progress_.evaluated_at = report.samples_applied;
     summary_.test = report;
-    log_info("test after {} samples: accuracy {:.2f} %, loss {:.4f}", report.samples_applied,
-             100 * report.accuracy, report.loss);
+    summary_.reads_text = reads_text();
+    log_info("test after {} samples: {}", report.samples_applied,
+             format_scores(report.accuracy, report.loss, reads_text()));
     tell([&](TrainHook& hook) { hook.on_evaluation(*this, report); });
 }
 

@@ -55,10 +55,12 @@ RunStart find_start(JobContext& parts) {
             .metrics_bytes = snapshot.metrics_bytes};
 }
 
-OpenedSession open_session(const JobContext& parts, int workers, const RunReporter& reporter,
+OpenedSession open_session(const JobContext& parts, int workers,
+                           const TrainEnvironment& environment, const RunReporter& reporter,
                            const RunStart& start) {
     const TrainOptions& options = parts.options;
-    const ModeSetting setting = setting_of(parts, workers);
+    ModeSetting setting = setting_of(parts, workers);
+    setting.admits = environment.admits;
     OpenedSession opened;
     if (!options.deterministic) {
         opened.model = model_of(setting.chooser);  // a file that cannot be read ends the run here
@@ -69,6 +71,7 @@ OpenedSession open_session(const JobContext& parts, int workers, const RunReport
                        .reference_batch = parts.reference_batch,
                        .budget_samples = parts.budget_samples,
                        .noise_scale = options.noise_scale,
+                       .clip_norm = options.clip_norm,
                        .monitor_load = !options.deterministic,  // times differ from run to run
                        .learning_rate =
                            [&parts](std::int64_t samples) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cohort/train/events.hpp"
+#include "cohort/train/trainer.hpp"
 #include "session/training_session.hpp"
 #include "train/coordinator/run_reporter.hpp"
 #include "train/protocol/protocol.hpp"
@@ -33,6 +34,7 @@ struct OpenedSession {
 /// @param parts, reporter  outlive the session. Errors: UsageError, FileError of the choosers'
 /// files.
 [[nodiscard]] OpenedSession open_session(const JobContext& parts, int workers,
+                                         const TrainEnvironment& environment,
                                          const RunReporter& reporter, const RunStart& start);
 
 }  // namespace cohort

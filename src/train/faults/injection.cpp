@@ -67,12 +67,8 @@ double parse_share(std::string_view text, const std::string& entry) {
 }
 
 double parse_bandwidth(std::string_view text, const std::string& entry) {
-    constexpr std::array<std::pair<std::string_view, double>, 3> kUnits{
-        {{"kB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}}};
-    for (const auto& [unit, bytes] : kUnits) {
-        if (const auto value = amount(text, unit); value && *value > 0) {
-            return *value * bytes;
-        }
+    if (const auto rate = parse_rate(text)) {
+        return *rate;
     }
     refuse_fault("'" + std::string(text) + "' is no bandwidth above 0, at most 1e9, with its unit",
                  entry);
@@ -167,6 +163,17 @@ constexpr Clock::Seconds kShortestDelay{1e-3};
 constexpr Clock::Seconds kLongestSleep{5e-3};
 
 }  // namespace
+
+std::optional<double> parse_rate(std::string_view text) {
+    constexpr std::array<std::pair<std::string_view, double>, 3> kUnits{
+        {{"kB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}}};
+    for (const auto& [unit, bytes] : kUnits) {
+        if (const auto value = amount(text, unit); value && *value > 0) {
+            return *value * bytes;
+        }
+    }
+    return std::nullopt;
+}
 
 std::optional<double> parse_duration(const std::string& text) {
     constexpr double kMilliseconds = 1e-3;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
@@ -38,6 +39,9 @@ struct Injection {
 /// "from=10s" and "to=40s" for the first four. Empty text: none. Errors: UsageError with the
 /// grammar.
 [[nodiscard]] std::vector<Injection> parse_injections(const std::string& text);
+
+/// A rate above 0 with its unit, "20MB/s", in bytes per second; none for any other text.
+[[nodiscard]] std::optional<double> parse_rate(std::string_view text);
 
 /// A duration with its unit, "40ms" or "1.5s", in seconds; none for any other text.
 [[nodiscard]] std::optional<double> parse_duration(const std::string& text);

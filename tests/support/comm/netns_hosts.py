@@ -97,7 +97,8 @@ class Hosts:
     """`count` hosts named h0, h1, ... at 10.99.0.10, .11, ...; gone when the `with` block or the
     process ends, together with every process that runs in them."""
 
-    def __init__(self, count, rate=None):
+    def __init__(self, count, rate=None, both=False):
+        """@param rate  that each host may send at  @param both  and be sent at"""
         check_possible()
         self.count = count
         self._switch = None
@@ -110,6 +111,8 @@ class Hosts:
             if rate:
                 for host in range(count):
                     self.limit(host, rate)
+                    if both:
+                        self.limit_received(host, rate)
         except BaseException:
             self.close()
             raise
@@ -137,11 +140,22 @@ class Hosts:
 
     def limit(self, host, rate):
         """Limits what a host sends from now on; None: no limit."""
-        words = ["tc", "qdisc", "del" if rate is None else "replace", "dev", "eth0", "root"]
+        self.run(host, *self._limit("eth0", rate))
+
+    def limit_received(self, host, rate):
+        """The same for what a host is sent."""
+        subprocess.run([*self._at_switch(), *self._limit(f"port{host}", rate)], check=True)
+
+    @staticmethod
+    def _limit(device, rate):
+        words = ["tc", "qdisc", "del" if rate is None else "replace", "dev", device, "root"]
         if rate is not None:
             burst = int(max(64 * 1024, bits_per_s(rate) / 8 / 1000))
             words += ["tbf", "rate", rate, "burst", str(burst), "latency", "20ms"]
-        self.run(host, *words)
+        return words
+
+    def _at_switch(self):
+        return ["nsenter", f"--target={self._switch.pid}", "--net", "--"]
 
     def link(self, host, up):
         """Unplugs a host, or plugs it in again."""
@@ -155,8 +169,7 @@ class Hosts:
             for other in set(range(self.count)) - {one}:
                 self.run(other, "ip", "neigh", "replace", self.address(one), "lladdr", shown[2],
                          "dev", "eth0", "nud", "permanent")
-        subprocess.run(["nsenter", f"--target={self._switch.pid}", "--net", "--", "ip", "link",
-                        "set", f"port{host}", "nomaster"], check=True)
+        subprocess.run([*self._at_switch(), "ip", "link", "set", f"port{host}", "nomaster"], check=True)
 
     def agent_fails(self, host, how):
         """From now on the agent cannot start anything on a host: how "gone", it fails, or "mute",
@@ -247,7 +260,7 @@ class Hosts:
         self._switch = self._hold("switch")
         self._holders = [self._hold(name) for name in self.names]
         self._namespaces = [_namespace(holder.pid) for holder in self._holders]
-        switch = ["nsenter", f"--target={self._switch.pid}", "--net", "--", "ip"]
+        switch = [*self._at_switch(), "ip"]
         commands = [[*switch, "link", "add", "br0", "type", "bridge"],
                     [*switch, "link", "set", "br0", "up"]]
         for host, holder in enumerate(self._holders):

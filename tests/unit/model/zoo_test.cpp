@@ -162,6 +162,25 @@ TEST(Zoo, CountsTheOperationsOfTraining) {
               2.0 * (2 * 14 * 14 * 8 * 9 + 3 * 7 * 7 * 16 * 8 * 9 + 3 * 784 * 10));
 }
 
+TEST(Zoo, ListsLayersParametersAndOperations) {
+    const Graph graph = make_model("smallcnn", Shape{1, 28, 28}, 10);
+    EXPECT_EQ(graph.forward_flops_per_sample(),
+              2.0 * (14 * 14 * 8 * 9 + 7 * 7 * 16 * 8 * 9 + 784 * 10));
+    const std::string text = graph.describe();
+    for (const char* line : {"layer                        kind                 output           "
+                             "parameters        MFLOP",
+                             "conv2                        conv+relu            [16,7,7]           "
+                             "   1,168        0.113",
+                             "total                                                                "
+                             "   9,098        0.157"}) {
+        EXPECT_NE(text.find(line), std::string::npos) << text;
+    }
+    // 41 million and 2.8 thousand million multiply-adds.
+    EXPECT_NEAR(make_model("resnet20", Shape{3, 32, 32}, 10).forward_flops_per_sample(), 82e6, 1e6);
+    EXPECT_NEAR(make_model("densenet121", Shape{3, 224, 224}, 1000).forward_flops_per_sample(),
+                2 * 2.83e9, 0.05e9);
+}
+
 struct TrainCase {
     std::string model;
     Shape input;
