@@ -5,7 +5,7 @@
 //  2. when all blocks have been seen, the divisor of each row is known: exponentials become the
 //     gradient of the logits, which is multiplied with weights and inputs at once.
 // Cost per row: 6 F V flops and V exponentials; memory per member: kRows V floats, and for all but
-// the first the sums of the weight's gradient.
+// the first, which adds to the flat buffer, the sums of the weight's gradient.
 #include "layers/cpu/linear_loss.hpp"
 
 #include <algorithm>
@@ -52,8 +52,8 @@ public:
         const auto maxima = static_cast<std::size_t>(rows_ * blocks_) * sizeof(float);
         const auto states = static_cast<std::size_t>(rows_) * sizeof(RowState);
         return {.backward_scratch = states + exponentials + maxima,
-                .backward_shared =
-                    static_cast<std::size_t>(partial_floats()) * sizeof(float) * used_.size()};
+                .backward_shared = static_cast<std::size_t>(partial_floats()) * sizeof(float) *
+                                   (used_.size() - 1)};
     }
 
     void forward(int /*pass*/, const KernelSlice& /*slice*/) override {
@@ -62,6 +62,7 @@ public:
 
     void begin_backward(std::byte* /*shared*/) override {
         std::fill(used_.begin(), used_.end(), char{0});
+        used_[0] = binding_.adds ? 1 : 0;
     }
 
     LossSums backward_with_loss(const KernelSlice& slice, const LossSlice& loss) override {
@@ -79,7 +80,7 @@ public:
                 .states = reinterpret_cast<RowState*>(slice.scratch),
                 .exponentials = reinterpret_cast<float*>(
                     slice.scratch + static_cast<std::size_t>(rows_) * sizeof(RowState)),
-                .sums = sums_of(slice)};
+                .sums = sums_of(slice.shared, slice.member)};
             forward_chunk(chunk, sums);
             backward_chunk(chunk, used_[static_cast<std::size_t>(slice.member)] != 0);
             used_[static_cast<std::size_t>(slice.member)] = 1;
@@ -93,16 +94,23 @@ public:
     }
 
     void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
-        float* total = reinterpret_cast<float*>(shared);
-        add_member_sums(team_, total, static_cast<std::size_t>(partial_floats()), used_);
-        if (binding_.adds) {
-            accumulate(binding_.gradients[0], total, features_ * classes_);
-        } else {
-            std::copy_n(total, features_ * classes_, binding_.gradients[0]);
+        if (team_.size() == 1) {
+            return;
         }
-        if (bias_) {
-            std::copy_n(total + features_ * classes_, classes_, binding_.gradients[1]);
-        }
+        team_.run([&](int adder) {
+            const auto [first, last] = part_of(classes_, adder, team_.size());
+            for (int member = 1; member < team_.size(); ++member) {
+                if (used_[static_cast<std::size_t>(member)] == 0) {
+                    continue;
+                }
+                const Sums from = sums_of(shared, member);
+                accumulate(binding_.gradients[0] + first * features_,
+                           from.weight + first * features_, (last - first) * features_);
+                if (bias_) {
+                    accumulate(binding_.gradients[1] + first, from.bias + first, last - first);
+                }
+            }
+        });
     }
 
 private:
@@ -110,6 +118,11 @@ private:
     static constexpr std::int64_t kMostClasses = 2048;  ///< of a block
     static constexpr std::int64_t kLine = 16;           ///< floats
 
+    /// Gradients of weight and bias.
+    struct Sums {
+        float* weight;
+        float* bias;
+    };
     struct Chunk {
         std::int64_t rows;
         const float* inputs;
@@ -118,7 +131,7 @@ private:
         float* gradient;  ///< of the inputs, or null
         RowState* states;
         float* exponentials;  ///< block after block, [rows, classes of the block]
-        float* sums;          ///< gradients of weight and bias
+        Sums sums;
 
         [[nodiscard]] float* maxima(std::int64_t classes) const {
             return exponentials + rows * classes;
@@ -205,9 +218,10 @@ private:
                   features_, block.first == 0 ? 0.0F : 1.0F, chunk.gradient, features_);
         }
         sgemm('T', 'N', block.classes, features_, chunk.rows, gradient, block.classes, chunk.inputs,
-              features_, used ? 1.0F : 0.0F, chunk.sums + block.first * features_, features_);
+              features_, used ? 1.0F : 0.0F, chunk.sums.weight + block.first * features_,
+              features_);
         if (bias_) {
-            float* bias = chunk.sums + features_ * classes_ + block.first;
+            float* bias = chunk.sums.bias + block.first;
             if (!used) {
                 std::fill_n(bias, block.classes, 0.0F);
             }
@@ -215,12 +229,16 @@ private:
         }
     }
 
-    /// Weight and bias sums of one member.
+    /// Of one member after the first, which has the flat buffer.
     [[nodiscard]] std::int64_t partial_floats() const {
         return (features_ * classes_ + classes_ + kLine - 1) / kLine * kLine;
     }
-    [[nodiscard]] float* sums_of(const KernelSlice& slice) const {
-        return reinterpret_cast<float*>(slice.shared) + partial_floats() * slice.member;
+    [[nodiscard]] Sums sums_of(std::byte* shared, int member) const {
+        if (member == 0) {
+            return {binding_.gradients[0], bias_ ? binding_.gradients[1] : nullptr};
+        }
+        float* weight = reinterpret_cast<float*>(shared) + partial_floats() * (member - 1);
+        return {weight, weight + features_ * classes_};
     }
 
     bool bias_;
