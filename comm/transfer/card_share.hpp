@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -20,10 +21,11 @@ struct CardUser {
 };
 
 /// A rank's view of the network card that it shares with other ranks of its host, of other jobs
-/// too. Ranks that use the card at the same time share it by their weights: where the weights
-/// differ, each keeps to its share of the card's rate; where they are all the same, nobody does
-/// anything, since the card then shares itself. Who has nothing to send leaves its share to the
-/// others. Thread safe; views of one card may be of different processes.
+/// too. Where weights of ranks that use the card differ, each keeps to the card's rate times its
+/// weight over the sum of the weights of those that are at work at the moment: who has nothing to
+/// send leaves its share to the others, and what waits does so here, not in the system's queues,
+/// where weights mean nothing. Where all weights are the same nobody does anything: the card then
+/// shares itself. Thread safe; views of one card may be of different processes.
 class CardShare {
 public:
     using Instant = std::chrono::steady_clock::time_point;
@@ -47,28 +49,30 @@ public:
         bool same = true;
         const double own = users_.empty() ? 1 : users_[own_].weight.load();
         for (std::size_t i = 0; i < users_.size(); ++i) {
-            const CardUser& user = users_[i];
-            if (i == own_ || user.busy_until_ns[index(way)].load() > nanoseconds(now)) {
-                const double weight = user.weight.load();
-                sum += weight;
-                same = same && weight == own;
-            }
+            const std::int64_t idle_ns = nanoseconds(now) - users_[i].busy_until_ns[index(way)];
+            const double weight = users_[i].weight.load();
+            same = same && (weight == own || idle_ns > kForgottenNs);
+            sum += i == own_ || idle_ns < kLateNs ? weight : 0;
         }
         return same ? 0 : bytes_per_second_ * own / sum;
     }
-    /// This rank has begun to transfer so many bytes. It counts as a user of the card for twice as
-    /// long as they take at `rate`: they may take longer, and the next ones may be late.
-    /// @param rate  as rate() said just before
-    void begins(CardWay way, double bytes, double rate, Instant now) const {
+    /// This rank has something to transfer, and begins with so many bytes; 0: it waits. It is at
+    /// work for as long as they take the card.
+    void works(CardWay way, double bytes, Instant now) const {
         if (users_.empty()) {
             return;
         }
-        const double seconds = 2 * bytes / (rate > 0 ? rate : bytes_per_second_);
-        const auto until = nanoseconds(now) + static_cast<std::int64_t>(1e9 * seconds);
-        users_[own_].busy_until_ns[index(way)].store(until);
+        std::atomic<std::int64_t>& until = users_[own_].busy_until_ns[index(way)];
+        until.store(std::max(until.load(), nanoseconds(now)) +
+                    static_cast<std::int64_t>(1e9 * bytes / bytes_per_second_));
     }
 
 private:
+    /// Who has more to transfer says so within this time: threads sleep in between.
+    static constexpr std::int64_t kLateNs = 10'000'000;
+    /// A rank that has used the card before this time has ended, or will not miss its share.
+    static constexpr std::int64_t kForgottenNs = 10'000'000'000;
+
     static std::size_t index(CardWay way) { return static_cast<std::size_t>(way); }
     static std::int64_t nanoseconds(Instant time) {
         return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch())

@@ -52,36 +52,46 @@ private:
     /// A thread that wakes up late may catch up with this much.
     static constexpr std::chrono::milliseconds kSlack{10};
 
+    /// What was begun and has not had its time. In bytes: the rate may change meanwhile.
+    struct Debt {
+        double bytes = 0;  ///< below 0: may catch up
+        Instant at;
+    };
+
     [[nodiscard]] bool due(CardWay way, double rate, Instant now) {
-        const Instant until = until_[static_cast<std::size_t>(way)];
-        if (until <= now || rate <= 0) {
+        if (rate <= 0) {
             return true;
         }
-        next_ = next_ ? std::min(*next_, until) : until;
+        Debt& debt = debts_[static_cast<std::size_t>(way)];
+        const std::chrono::duration<double> passed = now - debt.at;
+        const std::chrono::duration<double> slack = kSlack;
+        debt = {.bytes = std::max(debt.bytes - rate * passed.count(), -rate * slack.count()),
+                .at = now};
+        if (debt.bytes <= 0) {
+            return true;
+        }
+        const std::chrono::duration<double> takes(debt.bytes / rate);
+        const Instant then = now + std::chrono::duration_cast<Instant::duration>(takes);
+        next_ = next_ ? std::min(*next_, then) : then;
         return false;
     }
     [[nodiscard]] bool go(std::uint64_t bytes, Instant now, CardWay way, bool over_card) {
         const double own = rate_.load();
         const double card = over_card ? card_.rate(way, now) : 0;
         const double rate = own > 0 && card > 0 ? std::min(own, card) : std::max(own, card);
-        if (!due(way, rate, now)) {
-            return false;
-        }
+        const bool goes = due(way, rate, now);
         if (over_card) {
-            card_.begins(way, static_cast<double>(bytes), rate, now);
+            card_.works(way, goes ? static_cast<double>(bytes) : 0, now);
         }
-        if (rate > 0) {
-            Instant& until = until_[static_cast<std::size_t>(way)];
-            const std::chrono::duration<double> takes(static_cast<double>(bytes) / rate);
-            until = std::max(until, now - kSlack) +
-                    std::chrono::duration_cast<Instant::duration>(takes);
+        if (goes && rate > 0) {
+            debts_[static_cast<std::size_t>(way)].bytes += static_cast<double>(bytes);
         }
-        return true;
+        return goes;
     }
 
     std::atomic<double> rate_{0};
     CardShare card_;
-    std::array<Instant, 2> until_;  ///< by way: what was begun has its time until then
+    std::array<Debt, 2> debts_;  ///< by way
     std::optional<Instant> next_;
 };
 

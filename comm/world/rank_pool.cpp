@@ -51,10 +51,15 @@ const RankMap& RankPool::map() const noexcept {
 
 void RankPool::send(int to, const std::vector<std::byte>& body) {
     const DeadTcpMask mask;
-    impl_->post(to, body);
-    while (!impl_->all_left()) {
+    Impl::Posted& one = impl_->post(to, body);
+    while (!ended(one.request)) {
         std::this_thread::sleep_for(kPoolLook);
     }
+}
+
+void RankPool::post(int to, std::vector<std::byte> body) {
+    const DeadTcpMask mask;
+    impl_->post(to, std::move(body));
 }
 
 std::optional<RankPool::Message> RankPool::receive(Clock::Seconds limit) {
@@ -72,15 +77,12 @@ std::optional<RankPool::Message> RankPool::receive(Clock::Seconds limit) {
     }
 }
 
-void RankPool::Impl::post(int to, std::vector<std::byte> body) {
+RankPool::Impl::Posted& RankPool::Impl::post(int to, std::vector<std::byte> body) {
+    posted.remove_if([](Posted& before) { return ended(before.request); });
     Posted& one = posted.emplace_back(Posted{.body = std::move(body)});
     check_mpi(MPI_Isend(one.body.data(), mpi_count(one.body.size()), MPI_BYTE, to, kPoolTag,
                         comms.transfer, &one.request));
-}
-
-bool RankPool::Impl::all_left() {
-    posted.remove_if([](Posted& one) { return ended(one.request); });
-    return posted.empty();
+    return one;
 }
 
 std::optional<RankPool::Message> RankPool::Impl::probe() {

@@ -23,10 +23,8 @@ struct RankPool::Impl {
         MPI_Request request = MPI_REQUEST_NULL;
     };
 
-    /// Begins to send.
-    void post(int to, std::vector<std::byte> body);
-    /// Whether all that was posted has left.
-    [[nodiscard]] bool all_left();
+    /// Begins to send. @return  valid until it has left and post() is called again
+    Posted& post(int to, std::vector<std::byte> body);
     /// A message that has arrived; none has.
     [[nodiscard]] std::optional<Message> probe();
 

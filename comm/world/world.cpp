@@ -226,9 +226,7 @@ void World::tell_pool(int pool_rank, std::vector<std::byte> body) {
     WorldParts& parts = impl_->parts;
     check_invariant(parts.options.part.has_value(), "this World is a part of a pool");
     parts.commands.post([&parts, pool_rank, body = std::move(body)]() mutable {
-        RankPool::Impl& pool = parts.options.part->pool->impl();
-        static_cast<void>(pool.all_left());
-        pool.post(pool_rank, std::move(body));
+        parts.options.part->pool->impl().post(pool_rank, std::move(body));
     });
 }
 

@@ -228,7 +228,7 @@ void FleetController::handle(int from, const FleetReport& report) {
         room_.heard(report, now_s());
         if (!report.wish.plan.empty()) {
             const bool fits = room_.admits(report, now_s());
-            pool_.send(
+            pool_.post(
                 from, encode(FleetOrder{
                           .job = report.job, .ranks = {}, .plan = report.wish.plan, .fits = fits}));
         }
@@ -258,7 +258,7 @@ void FleetController::make_room() {
             FleetOrder{.job = changed.job, .ranks = {}, .weight = changed.weight, .plan = {}});
         for (const int rank : running.ranks) {
             if (!running.free.contains(rank) && !running.gone.contains(rank)) {
-                pool_.send(rank, message);
+                pool_.post(rank, message);
             }
         }
     }

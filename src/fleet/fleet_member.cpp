@@ -108,11 +108,10 @@ FleetReport take_part(RankPool& pool, const RealFleet& fleet, const FleetOrder& 
     options.resume = order.resume;
     options.overwrite = options.overwrite && !order.resume;
     FleetReport report{.job = order.job};
-    std::unique_ptr<World> world;
-    pool.set_weight(1);
     TrainEnvironment environment;
-    JobRoom room(real_job(pool, fleet, order), *environment.clock,
-                 [&](FleetReport now) { world->tell_pool(0, encode(std::move(now))); });
+    JobRoom room(real_job(pool, fleet, order), *environment.clock);
+    pool.set_weight(1);
+    std::unique_ptr<World> world;
     const auto tell_end = [&pool, &order](const std::string& reason) {
         pool.send(0, encode(FleetReport{.job = order.job, .gone = true, .error = reason}));
     };
@@ -146,7 +145,8 @@ FleetReport take_part(RankPool& pool, const RealFleet& fleet, const FleetOrder& 
             };
         }
         Trainer trainer(options, environment);
-        room.set_parameters(trainer.graph().parameters().total());
+        room.begins(trainer.graph().parameters().total(),
+                    [&world](FleetReport now) { world->tell_pool(0, encode(std::move(now))); });
         const TrainSummary summary = trainer.run();
         keep_summary(report, summary, options);
     } catch (const Error& error) {  // of this job, on all its ranks in order
@@ -161,6 +161,7 @@ FleetReport take_part(RankPool& pool, const RealFleet& fleet, const FleetOrder& 
         throw;
     }
     world->finalize();
+    pool.set_weight(1);
     report.lost = lost_ranks(*world, order.ranks);
     if (world->left_mpi()) {
         keep(std::move(world));

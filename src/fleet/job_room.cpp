@@ -15,11 +15,9 @@ constexpr Clock::Seconds kTellEvery{1};
 constexpr double kMessageSeconds = 1e-4;
 constexpr double kMemoryBytesPerSecond = 1e10;
 
-/// Seconds that workers compute for a mini-batch, input included: of the slowest one where they
-/// wait for each other, else the mean. 0: some are not known.
-double measured_compute_s(const ClusterReport& cluster) {
-    double sum = 0;
-    double most = 0;
+/// None: those of some workers are not known.
+std::optional<ComputeTimes> measured_times(const ClusterReport& cluster) {
+    ComputeTimes times;
     int count = 0;
     for (std::size_t worker = 0; worker < cluster.loads.size(); ++worker) {
         if (!cluster.workers[worker].live) {
@@ -27,19 +25,24 @@ double measured_compute_s(const ClusterReport& cluster) {
         }
         const double seconds = cluster.loads[worker].input_s + cluster.loads[worker].compute_s;
         if (seconds <= 0) {
-            return 0;
+            return std::nullopt;
         }
-        sum += seconds;
-        most = std::max(most, seconds);
+        times.mean += seconds;
+        times.slowest = std::max(times.slowest, seconds);
         ++count;
     }
-    return is_synchronous(cluster.plan) || count == 0 ? most : sum / count;
+    if (count == 0) {
+        return std::nullopt;
+    }
+    times.mean /= count;
+    return times;
 }
 
 }  // namespace
 
-JobNeeds real_needs(const RealJob& job, const TrainOptions& options, double compute_s,
+JobNeeds real_needs(const RealJob& job, const TrainOptions& options, const ComputeTimes& compute,
                     const SyncPlan& plan) {
+    const double compute_s = is_synchronous(plan) ? compute.slowest : compute.mean;
     ClusterProfile hosts;
     hosts.nic_bytes_per_s = job.card_bytes_s;
     hosts.latency_s = kMessageSeconds;
@@ -82,8 +85,8 @@ void JobRoom::look(const TrainControl& run, bool at_once) {
     }
     const ClusterReport cluster = run.cluster();
     const SyncPlan& plan = cluster.plan;
-    const double compute_s = measured_compute_s(cluster);
-    if (compute_s <= 0) {
+    const std::optional<ComputeTimes> compute = measured_times(cluster);
+    if (!compute) {
         return;
     }
     if (told_ && told_->going.plan != plan.id) {
@@ -100,10 +103,10 @@ void JobRoom::look(const TrainControl& run, bool at_once) {
                                   .reference_batch = run.options().batch * workers,
                                   .plan = plan.id,
                                   .plan_name = plan.name,
-                                  .needs = real_needs(job_, run.options(), compute_s, plan)},
+                                  .needs = real_needs(job_, run.options(), *compute, plan)},
                         .wish = {}};
     told_at_ = now;
-    compute_s_ = compute_s;
+    compute_ = *compute;
     options_ = &run.options();
     tell_(*told_);
 }
@@ -123,7 +126,7 @@ bool JobRoom::admits(const SyncPlan& wanted, double worth) {
     FleetReport question = *told_;
     question.wish = {.plan = wanted.name,
                      .worth = worth,
-                     .needs = real_needs(job_, *options_, compute_s_, wanted)};
+                     .needs = real_needs(job_, *options_, compute_, wanted)};
     tell_(std::move(question));
     return false;
 }

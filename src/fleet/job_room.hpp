@@ -29,11 +29,18 @@ struct RealJob {
     double parameter_bytes = 0;
 };
 
+/// Seconds that workers compute for a mini-batch, input included.
+struct ComputeTimes {
+    double mean = 0;
+    double slowest = 0;
+};
+
 /// Needs of a real job in closed form, as those of a virtual one (needs_of): hosts are nodes with
-/// this card, a worker computes for as long as was measured.
-/// @param compute_s  seconds of a mini-batch of options.batch samples, > 0
-[[nodiscard]] JobNeeds real_needs(const RealJob& job, const TrainOptions& options, double compute_s,
-                                  const SyncPlan& plan);
+/// this card, a worker computes for as long as was measured: as the slowest one where a plan waits
+/// for all, else as the mean.
+/// @param compute  of options.batch samples, > 0
+[[nodiscard]] JobNeeds real_needs(const RealJob& job, const TrainOptions& options,
+                                  const ComputeTimes& compute, const SyncPlan& plan);
 
 /// What a real job and the controller of its fleet say to each other, on the job's rank 0:
 ///  1. the job tells what it needs and how far it is: each second, and when its plan changes, as
@@ -44,14 +51,13 @@ class JobRoom {
 public:
     static constexpr Clock::Seconds kHolds{30};
 
-    /// @param clock  outlives it  @param tell  sends to the controller; from the coordinator's
-    /// thread
-    JobRoom(RealJob job, const Clock& clock, std::function<void(FleetReport)> tell)
-        : job_(std::move(job)), clock_(clock), tell_(std::move(tell)) {}
+    /// @param job  without its parameters  @param clock  outlives it
+    JobRoom(RealJob job, const Clock& clock) : job_(std::move(job)), clock_(clock) {}
 
-    /// Number of the job's parameters, before the run.
-    void set_parameters(std::int64_t count) {
-        job_.parameter_bytes = static_cast<double>(count) * sizeof(float);
+    /// Before the run. @param tell  sends to the controller, on the coordinator's thread
+    void begins(std::int64_t parameters, std::function<void(FleetReport)> tell) {
+        job_.parameter_bytes = static_cast<double>(parameters) * sizeof(float);
+        tell_ = std::move(tell);
     }
     /// Calls look() after each update and change of the plan.
     [[nodiscard]] std::unique_ptr<TrainHook> observer();
@@ -73,7 +79,7 @@ private:
     std::function<void(FleetReport)> tell_;
     std::optional<FleetReport> told_;  ///< last
     Clock::Seconds told_at_{0};
-    double compute_s_ = 0;  ///< when it was told
+    ComputeTimes compute_;  ///< when it was told
     const TrainOptions* options_ = nullptr;
     std::mutex mutex_;
     std::map<std::string, Answer> answers_;  ///< by plan; under mutex_

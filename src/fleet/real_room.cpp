@@ -41,7 +41,8 @@ bool RealRoom::admits(const FleetReport& report, double now_s) {
                           {.from = report.going.plan_name,
                            .to = report.wish.plan,
                            .needs = report.wish.needs,
-                           .worth = report.wish.worth});
+                           .worth = report.wish.worth,
+                           .for_others_only = true});
 }
 
 void RealRoom::end(std::size_t job, double now_s) {

@@ -23,7 +23,9 @@ public:
     void resume(FleetGrants before) { review_.resume(std::move(before)); }
     /// @param report  of a job that goes on
     void heard(const FleetReport& report, double now_s);
-    /// Whether the plan that the report wishes for fits beside the other jobs.
+    /// Whether the plan that the report wishes for fits beside the other jobs. What it brings the
+    /// job itself counts only where others lose: its chooser sees stragglers, the closed form does
+    /// not.
     [[nodiscard]] bool admits(const FleetReport& report, double now_s);
     /// A job is over, or has failed; nothing happens when it has not reported.
     void end(std::size_t job, double now_s);

@@ -41,6 +41,8 @@ public:
     /// Blocks until the message has left, which for a long one takes its receiver. Errors:
     /// PeerError.
     void send(int to, const std::vector<std::byte>& body);
+    /// The same without waiting: to ranks that may have died, where it is lost.
+    void post(int to, std::vector<std::byte> body);
     /// The next message of any rank; none came within `limit`. Looks about a hundred times a
     /// second and sleeps in between. Errors: PeerError.
     [[nodiscard]] std::optional<Message> receive(Clock::Seconds limit);

@@ -58,7 +58,11 @@ bool RoomReview::admits(std::size_t job, double now_s, const Wish& wish) {
                           {.asker = static_cast<std::size_t>(index),
                            .demand = wish.needs.placed.demand,
                            .value = wish.worth * wish.needs.samples_s / asker.needs.samples_s});
-    if (effect.fits) {
+    double lost = 0;
+    for (const auto& [other, loss] : effect.losses) {
+        lost += std::max(loss, 0.0);
+    }
+    if (effect.fits || (wish.for_others_only && lost < RoomLimits::kLeastGain)) {
         return true;
     }
     asker.refused.insert(wish.to);

@@ -54,6 +54,8 @@ public:
         std::string to;
         JobNeeds needs;    ///< of the plan that it wishes
         double worth = 1;  ///< of a sample, relative to the present plan
+        /// What it brings the job is its chooser's affair: it fits where nobody else loses.
+        bool for_others_only = false;
     };
     /// Whether the plan fits beside the other jobs. One that does not is refused until the next
     /// review.

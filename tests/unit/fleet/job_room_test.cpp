@@ -13,6 +13,7 @@ namespace cohort {
 namespace {
 
 constexpr double kCardBytes = 100e6;
+constexpr std::int64_t kParameters = 2500000;
 
 /// A server on host 0, workers on hosts 0 and 1.
 RealJob two_hosts() {
@@ -22,7 +23,7 @@ RealJob two_hosts() {
             .nodes = 2,
             .cores = 4,
             .card_bytes_s = kCardBytes,
-            .parameter_bytes = 10e6};
+            .parameter_bytes = 4.0 * static_cast<double>(kParameters)};
 }
 
 TEST(RealNeeds, AreTheTransfersBetweenHostsAtTheMeasuredPace) {
@@ -30,26 +31,33 @@ TEST(RealNeeds, AreTheTransfersBetweenHostsAtTheMeasuredPace) {
     options.batch = 20;
     const SyncPlan plan = test::plan_for("ssgd", Architecture::kServers, 2);
     // 0.3 s of computing, of which the push hides behind two thirds; 0.1 s for the pull.
-    const JobNeeds needs = real_needs(two_hosts(), options, 0.3, plan);
+    const JobNeeds needs = real_needs(two_hosts(), options, {0.2, 0.3}, plan);
     EXPECT_NEAR(needs.samples_s, 2 * 20 / 0.4, 5);
     const JobDemand& demand = needs.placed.demand;
     EXPECT_EQ(demand.push_bytes, 10e6);
     EXPECT_NEAR(demand.workers[1].iterations_s, 1 / 0.4, 0.15);
     EXPECT_EQ(needs.placed.servers, std::vector{0});
     EXPECT_TRUE(needs.ring.empty());
-    const JobNeeds slow = real_needs(two_hosts(), options, 3, plan);
+    const JobNeeds slow = real_needs(two_hosts(), options, {0.2, 3}, plan);
     EXPECT_LT(slow.samples_s, needs.samples_s / 5);
+
+    const SyncPlan free = test::plan_for("asgd", Architecture::kServers, 2);
+    EXPECT_GT(real_needs(two_hosts(), options, {0.2, 20}, free).samples_s, 50)
+        << "who waits for nobody goes on as the mean";
 
     RealJob ring = two_hosts();
     ring.server_nodes = {};
     const JobNeeds of_ring =
-        real_needs(ring, options, 0.3, test::plan_for("ssgd", Architecture::kRing, 2));
+        real_needs(ring, options, {0.3, 0.3}, test::plan_for("ssgd", Architecture::kRing, 2));
     ASSERT_EQ(of_ring.ring.size(), 2U);
     EXPECT_GT(of_ring.ring[0].tx, 0.1) << "half of the parameters in both phases";
 }
 
 class Observed : public testing::Test {
 protected:
+    Observed() {
+        room.begins(kParameters, [this](FleetReport one) { told.push_back(std::move(one)); });
+    }
     void step(double seconds) { room.observer()->on_step(run, run.step(10, seconds)); }
     void switched() { room.observer()->on_switch(run, {}); }
     void measured(double compute_s) {
@@ -60,8 +68,7 @@ protected:
     TempFolder folder;
     FakeTrainControl run{folder.path()};
     std::vector<FleetReport> told;
-    JobRoom room{two_hosts(), run.clock(),
-                 [this](FleetReport one) { told.push_back(std::move(one)); }};
+    JobRoom room{two_hosts(), run.clock()};
 };
 
 TEST_F(Observed, TellsEverySecondOnceTimesAreKnown) {
@@ -81,8 +88,9 @@ TEST_F(Observed, TellsEverySecondOnceTimesAreKnown) {
     EXPECT_EQ(told[0].samples, 30);
     EXPECT_EQ(told[0].going.budget_samples, 1000);
     EXPECT_EQ(told[0].going.reference_batch, 40);
-    EXPECT_EQ(told[0].going.needs.samples_s,
-              real_needs(two_hosts(), run.run_options, 0.2, run.cluster_report.plan).samples_s)
+    EXPECT_EQ(
+        told[0].going.needs.samples_s,
+        real_needs(two_hosts(), run.run_options, {0.15, 0.2}, run.cluster_report.plan).samples_s)
         << "of the slowest worker, for which the others wait";
     step(0.7);
     EXPECT_EQ(told.size(), 2U);

@@ -32,18 +32,18 @@ FleetReport report_of(std::uint64_t job, std::int64_t samples, double compute_s,
                        .lost = {},
                        .going = {},
                        .wish = {}};
-    report.going = {
-        .budget_samples = job == 0 ? 1000 : 100000,
-        .reference_batch = 20,
-        .plan = plan,
-        .plan_name = "ssgd",
-        .needs = real_needs({.worker_nodes = {own, 1},
-                             .server_nodes = {own},
-                             .nodes = kHosts,
-                             .cores = 4,
-                             .card_bytes_s = kCardBytes,
-                             .parameter_bytes = 5e6},
-                            options, compute_s, test::plan_for("ssgd", Architecture::kServers, 2))};
+    report.going = {.budget_samples = job == 0 ? 1000 : 100000,
+                    .reference_batch = 20,
+                    .plan = plan,
+                    .plan_name = "ssgd",
+                    .needs = real_needs({.worker_nodes = {own, 1},
+                                         .server_nodes = {own},
+                                         .nodes = kHosts,
+                                         .cores = 4,
+                                         .card_bytes_s = kCardBytes,
+                                         .parameter_bytes = 5e6},
+                                        options, {compute_s, compute_s},
+                                        test::plan_for("ssgd", Architecture::kServers, 2))};
     return decode<FleetReport>(encode(report));  // as it travels
 }
 
@@ -92,6 +92,9 @@ TEST(RealRoom, AWishThatCostsTheOthersMoreIsRefused) {
     wish.wish = {.plan = "asgd", .worth = 0.1, .needs = report_of(1, 100, 0.001).going.needs};
     room.heard(wish, 1);
     EXPECT_FALSE(room.admits(wish, 1));
+    wish.wish.plan = "backup:1";
+    wish.wish.needs.placed.demand.push_bytes = wish.wish.needs.placed.demand.pull_bytes = 0;
+    EXPECT_TRUE(room.admits(wish, 1)) << "what it is worth is the chooser's affair";
     wish.wish.plan = "localsgd:8";
     wish.wish.worth = 1;
     wish.wish.needs = report_of(1, 100, 10).going.needs;
