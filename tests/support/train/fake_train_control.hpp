@@ -33,7 +33,7 @@ public:
         run_progress.drops.updated();
         StepReport report;
         report.result = {.loss_sum = loss * static_cast<double>(samples),
-                         .correct = samples / 2,
+                         .correct = static_cast<double>(samples / 2),
                          .samples = samples};
         report.learning_rate = 0.1;
         report.applied = true;
