@@ -148,7 +148,10 @@ std::string names_of(const std::vector<Input>& inputs) {
                      .expected = format == ImportFormat::kAuto
                                      ? "IDX, CIFAR binary, NumPy or CSV files"
                                      : fmt::format("{} files", word_of(format)),
-                     .got = names_of(found)});
+                     .got = names_of(found),
+                     .hint = format == ImportFormat::kAuto
+                                 ? "--format folder when images lie in a folder per class"
+                                 : ""});
 }
 
 [[noreturn]] void fail_missing(const std::string& folder, const std::vector<std::string>& missing,

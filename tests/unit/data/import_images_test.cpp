@@ -179,6 +179,7 @@ TEST_F(ImagesTest, DamagedAndMisplacedImagesAreNamed) {
         }
         std::filesystem::remove(file(name));
     }
+    EXPECT_THAT(error(options()), HasSubstr("--format folder"));
     write_png(image("train/deep/er/1.png"), grey);
     EXPECT_THAT(error(folders()), AllOf(HasSubstr("er/1.png"), HasSubstr("FOLDER/CLASS/IMAGE")));
     std::filesystem::remove_all(file("train/deep"));
