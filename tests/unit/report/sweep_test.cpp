@@ -178,7 +178,7 @@ TEST_F(SweepRun, ColumnsHoldWhatTheResultSays) {
     // By hand: 12 virtual seconds; lags 1.5 over 4 pushes; workers 6 core seconds and 400 bytes
     // over two of them; one of two waited all the time; server 5 core seconds, 10 and 20 bytes.
     EXPECT_THAT(text,
-                HasSubstr("one,healthy,2,5,0.1,0.9,1000,target,12,500,12,0.9,1000,83.3333333,,"
+                HasSubstr("one,healthy,2,5,0.1,0.9,0,1000,target,12,500,12,0.9,1000,83.3333333,,"
                           "0,0.375,1,0,0,0,0,0,0,0.25,16.6666667,0.5,0.416666667,"
                           "0.833333333,1.66666667,0,1,1,10,0000000000000002,"));
     EXPECT_THAT(text, HasSubstr(",0.5,20\n"));
