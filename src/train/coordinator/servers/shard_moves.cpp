@@ -14,6 +14,7 @@
 #include "core/units.hpp"
 #include "data/import/csv_text.hpp"
 #include "sched/plan/push_tree.hpp"
+#include "train/coordinator/push_times.hpp"
 
 namespace cohort {
 namespace {
