@@ -85,7 +85,7 @@ RankPool::Impl::Posted& RankPool::Impl::post(int to, std::vector<std::byte> body
     return one;
 }
 
-std::optional<RankPool::Message> RankPool::Impl::probe() {
+std::optional<RankPool::Message> RankPool::Impl::probe() const {
     int found = 0;
     MPI_Status status{};
     check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPoolTag, comms.transfer, &found, &status));

@@ -26,7 +26,7 @@ struct RankPool::Impl {
     /// Begins to send. @return  valid until it has left and post() is called again
     Posted& post(int to, std::vector<std::byte> body);
     /// A message that has arrived; none has.
-    [[nodiscard]] std::optional<Message> probe();
+    [[nodiscard]] std::optional<Message> probe() const;
 
     LaunchEnv env = read_launch_env();
     Communicators comms;
