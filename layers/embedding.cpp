@@ -77,7 +77,7 @@ public:
     }
 
     void begin_backward(std::byte* /*shared*/) override {
-        for (RowSums& sums : members_) {  // of a step that was abandoned
+        for (RowSums& sums : members_) {  // left by a step that was abandoned
             sums.clear();
         }
     }

@@ -64,7 +64,7 @@ private:
     /// Of one label.
     void add_cross_entropy(const float* logits, std::int32_t label, float scale, float* gradient,
                            LossSums& sums) const {
-        if (outputs_ >= kMany) {
+        if (rows_ > 1 && outputs_ >= kMany) {  // one label per sample: the same bits as ever
             add_many_classes(logits, label, scale, gradient, sums);
             return;
         }

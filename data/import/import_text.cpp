@@ -43,9 +43,8 @@ std::vector<std::string> texts_of(const std::vector<ImportFile>& files, DatasetG
 
 /// Where the end of a text begins that is held out: after the last line, else the last word, that
 /// ends shortly before, else between two characters.
-std::size_t place_of_cut(std::string_view text, double fraction) {
+std::size_t place_of_cut(std::string_view text, std::size_t held) {
     constexpr std::size_t kShortly = 4096;
-    const auto held = static_cast<std::size_t>(static_cast<double>(text.size()) * fraction);
     std::size_t end = text.size() - held;
     const std::size_t begin = end - std::min(end, kShortly);
     for (const std::string_view marks : {"\n", " \t"}) {
@@ -60,15 +59,24 @@ std::size_t place_of_cut(std::string_view text, double fraction) {
     return end;
 }
 
-/// Moves the end of the train texts to the test texts.
+/// Moves the end of the train texts to the test texts, at most one of them in parts.
 void hold_out(std::vector<std::string>& train, std::vector<std::string>& test, double fraction) {
-    std::string all;
+    std::size_t all = 0;
     for (const std::string& text : train) {
-        all += text;
+        all += text.size();
     }
-    const std::size_t cut = place_of_cut(all, fraction);
-    train = {all.substr(0, cut)};
-    test = {all.substr(cut)};
+    auto held = static_cast<std::size_t>(static_cast<double>(all) * fraction);
+    while (train.size() > 1 && held >= train.back().size()) {
+        held -= train.back().size();
+        test.insert(test.begin(), std::move(train.back()));
+        train.pop_back();
+    }
+    if (held > 0 || test.empty()) {
+        std::string& last = train.back();
+        const std::size_t cut = place_of_cut(last, held);
+        test.insert(test.begin(), last.substr(cut));
+        last.resize(cut);
+    }
 }
 
 Vocabulary chosen_vocabulary(const ImportOptions& options, const std::vector<std::string>& texts) {

@@ -12,6 +12,7 @@
 
 #include <zlib.h>
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <limits>
 #include <utility>
@@ -180,8 +181,12 @@ std::vector<ZipEntry> zip_entries(const std::string& archive) {
 ZipPath split_zip_path(const std::string& path) {
     constexpr std::string_view kInside = ".npz/";
     std::error_code error;
-    for (std::size_t at = path.find(kInside); at != std::string::npos;
-         at = path.find(kInside, at + 1)) {
+    std::string lower = path;
+    std::ranges::transform(lower, lower.begin(), [](unsigned char letter) {
+        return static_cast<char>(std::tolower(letter));
+    });
+    for (std::size_t at = lower.find(kInside); at != std::string::npos;
+         at = lower.find(kInside, at + 1)) {
         const std::string archive = path.substr(0, at + kInside.size() - 1);
         if (std::filesystem::is_regular_file(archive, error)) {
             return {archive, path.substr(at + kInside.size())};

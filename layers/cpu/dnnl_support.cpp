@@ -1,6 +1,8 @@
 #include "layers/cpu/dnnl_support.hpp"
 
+#include <algorithm>
 #include <fstream>
+#include <string>
 
 namespace cohort {
 namespace {

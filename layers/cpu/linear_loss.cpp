@@ -40,17 +40,18 @@ public:
           used_(static_cast<std::size_t>(team_.size())) {
         traits_.output = {Shape{positions_, classes_}, 1};
         traits_.weight_bytes = static_cast<std::size_t>(features_ * classes_) * sizeof(float);
+        const auto room = static_cast<std::int64_t>(cpu_l2_bytes() / 2 / sizeof(float));
+        block_ = std::clamp(room / (kRows + features_) / kLine * kLine, kLine, kMostClasses);
+        blocks_ = (classes_ + block_ - 1) / block_;
     }
 
+    /// Keeps nothing: plans of several batch sizes are used in turns.
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> sizes) override {
         const std::int64_t largest = *std::max_element(sizes.begin(), sizes.end());
-        rows_ = std::min(largest * positions_, kRows);
-        const auto room = static_cast<std::int64_t>(cpu_l2_bytes() / 2 / sizeof(float));
-        block_ = std::clamp(room / (rows_ + features_) / kLine * kLine, kLine, kMostClasses);
-        blocks_ = (classes_ + block_ - 1) / block_;
-        const auto exponentials = static_cast<std::size_t>(rows_ * classes_) * sizeof(float);
-        const auto maxima = static_cast<std::size_t>(rows_ * blocks_) * sizeof(float);
-        const auto states = static_cast<std::size_t>(rows_) * sizeof(RowState);
+        const std::int64_t most = std::min(largest * positions_, kRows);
+        const auto exponentials = static_cast<std::size_t>(most * classes_) * sizeof(float);
+        const auto maxima = static_cast<std::size_t>(most * blocks_) * sizeof(float);
+        const auto states = static_cast<std::size_t>(most) * sizeof(RowState);
         return {.backward_scratch = states + exponentials + maxima,
                 .backward_shared = static_cast<std::size_t>(partial_floats()) * sizeof(float) *
                                    (used_.size() - 1)};
@@ -68,9 +69,10 @@ public:
     LossSums backward_with_loss(const KernelSlice& slice, const LossSlice& loss) override {
         const std::int64_t rows = slice.samples * positions_;
         LossSums sums;
-        for (std::int64_t first = 0; first < rows; first += rows_) {
+        for (std::int64_t first = 0; first < rows; first += kRows) {
+            const std::int64_t count = std::min(kRows, rows - first);
             const Chunk chunk{
-                .rows = std::min(rows_, rows - first),
+                .rows = count,
                 .inputs = slice.inputs[0] + first * features_,
                 .labels = loss.labels + first,
                 .scale = loss.scale / static_cast<float>(positions_),
@@ -79,7 +81,7 @@ public:
                                 : slice.input_gradients[0] + first * features_,
                 .states = reinterpret_cast<RowState*>(slice.scratch),
                 .exponentials = reinterpret_cast<float*>(
-                    slice.scratch + static_cast<std::size_t>(rows_) * sizeof(RowState)),
+                    slice.scratch + static_cast<std::size_t>(count) * sizeof(RowState)),
                 .sums = sums_of(slice.shared, slice.member)};
             forward_chunk(chunk, sums);
             backward_chunk(chunk, used_[static_cast<std::size_t>(slice.member)] != 0);
@@ -245,7 +247,6 @@ private:
     std::int64_t positions_;
     std::int64_t features_;
     std::int64_t classes_;
-    std::int64_t rows_ = 0;   ///< of a chunk
     std::int64_t block_ = 0;  ///< classes of a block
     std::int64_t blocks_ = 0;
     ThreadTeam& team_;

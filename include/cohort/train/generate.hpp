@@ -29,8 +29,8 @@ struct GeneratedText {
 /// Lets a text model go on from a prompt, token by token: each is drawn from what the model
 /// predicts after the last T tokens, T being the length of the windows that it was trained with.
 /// <unk> is never drawn. The same options give the same text on the same machine.
-/// Errors: FileError when the file is no model of text, has no vocabulary or a wrong one;
-/// UsageError for options out of range and a prompt that is not UTF-8; NumericalError when the
+/// Errors: FileError when the file is no model of text, has no vocabulary or a wrong one, and for a
+/// prompt that is not UTF-8; UsageError for options out of range; NumericalError when the
 /// model's outputs are not finite.
 [[nodiscard]] GeneratedText generate_text(const GenerateOptions& options);
 

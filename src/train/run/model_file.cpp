@@ -80,6 +80,17 @@ std::shared_ptr<const Vocabulary> get_vocabulary(const StoreReader& reader) {
     return std::make_shared<const Vocabulary>(std::move(vocabulary));
 }
 
+/// Of a model of text: one number, the tokens that it sees, no more than `cohort import` takes.
+void require_window(const std::vector<std::int64_t>& shape, const std::string& path) {
+    constexpr std::int64_t kMostTokens = 1 << 20;
+    if (shape.size() != 1 || shape[0] < 1 || shape[0] > kMostTokens) {
+        fail<FileError>({.where = path + "/sample_shape",
+                         .what = "unusable window of tokens",
+                         .expected = "[T], T from 1 to " + std::to_string(kMostTokens),
+                         .got = format_shape(shape)});
+    }
+}
+
 }  // namespace
 
 void write_model(const OutputFile& file, const Graph& graph, const ModelFile& model,
@@ -111,6 +122,7 @@ ModelFile read_model(const std::string& path, Hdf5Thread& thread) {
     model.sample_shape = reader.get<std::int64_t>("/sample_shape");
     model.tokens = reader.has_attribute("/", "tokens");
     if (model.tokens) {
+        require_window(model.sample_shape, path);
         model.vocabulary = get_vocabulary(reader);
     }
     model.mean = get_per_channel(reader, "/mean", model);

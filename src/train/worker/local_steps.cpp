@@ -156,6 +156,9 @@ LocalSteps::End LocalSteps::group_step(const BatchView& piece, double lr, AllRed
         sum = summed_;
     }
     const End end = summaries ? average_of(*summaries, sum) : End::kGivenUp;
+    if (end == End::kNotFinite) {
+        group.set_rest(RoundRest::kReturned);  // the sum is not used
+    }
     if (end == End::kDone && std::any_of(summaries->begin(), summaries->end(),
                                          [](const RoundSummary& one) { return one.samples > 0; })) {
         context_.compute().copy(replica_.gradients(), std::span(average_).first(start_.size()));

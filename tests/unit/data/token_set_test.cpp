@@ -244,6 +244,17 @@ TEST_F(TextImportTest, TheHeldOutEndBeginsWithALineAndTeachesNoWords) {
     }
 }
 
+TEST_F(TextImportTest, FilesStayApartWhenTheirEndIsHeldOut) {
+    write(file("a.txt"), "a b");  // without an end of line
+    write(file("b.txt"), "c d c d");
+    write(file("c.txt"), "a c a c");
+    ImportOptions options = text_options({"a.txt", "b.txt", "c.txt"}, 1);
+    options.test_fraction = 0.42;  // of 17 bytes: the last file
+    const ImportReport report = import(options);
+    EXPECT_EQ(report.train.classes, 6) << "<unk>, <eos>, a, b, c, d, and no word \"bc\"";
+    EXPECT_NE(report.note.find("6 tokens to train, 4 to test"), std::string::npos) << report.note;
+}
+
 TEST_F(TextImportTest, WordsOfTheTestTextAreNotLearned) {
     write(file("a.train.txt"), "one two one two one two\n");
     write(file("a.valid.txt"), "one three one three\n");

@@ -2,6 +2,7 @@
 // cross entropy with a label per position.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -192,6 +193,24 @@ TEST(Tokens, RefusesTokensAndLabelsOutOfRange) {
     EXPECT_EQ(message(), "no error");
     batch.tokens.clear();
     EXPECT_NE(message().find("empty batch"), std::string::npos);
+}
+
+// Plans of several batch sizes are kept; what one of them makes of the rows must not change what
+// another one does.
+TEST(Tokens, GradientsDoNotDependOnTheBatchesBefore) {
+    const Graph graph = token_network(35, 5000);
+    const OwnedBatch small = random_batch(graph, 2, 1);
+    const OwnedBatch large = random_batch(graph, 6, 2);
+    OwnedReplica seasoned(graph, 2, true);
+    seasoned.replica.initialise(3);
+    for (const OwnedBatch* batch : {&small, &large, &small, &large}) {
+        seasoned.replica.train_step(batch->view());
+        OwnedReplica fresh(graph, 2, true);
+        fresh.replica.initialise(3);
+        fresh.replica.train_step(batch->view());
+        EXPECT_TRUE(std::ranges::equal(seasoned.replica.gradients(), fresh.replica.gradients()))
+            << "a batch of " << batch->view().size;
+    }
 }
 
 TEST(Tokens, OnlyAnEmbeddingReadsThem) {

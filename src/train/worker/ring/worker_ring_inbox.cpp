@@ -28,6 +28,8 @@ std::span<std::byte> RingInbox::accept(const Message& announcement, std::uint64_
                         .announced = SteadyClock().now()};
     if (rounded(state.header) && bytes == pulled_.of(floats_)) {
         state.floats = static_cast<std::size_t>(floats_);
+    } else if (bytes % sizeof(float) != 0) {
+        return {};
     }
     state.values = std::make_unique_for_overwrite<float[]>(state.floats);
     const std::span<float> memory(state.values.get(), state.floats);
