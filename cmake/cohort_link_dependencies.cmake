@@ -25,6 +25,8 @@ endif()
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(tomlplusplus CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(PNG REQUIRED)
+find_package(JPEG REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
 
 # HDF5, serial or parallel: files are read and written by one process each. The parallel flavour's

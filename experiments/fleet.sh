@@ -1,10 +1,11 @@
 #!/bin/sh
 # The fleets behind the tables of docs/fleet.md: fleet-350.toml under each mode and chooser as published (servers spread
-# evenly, shards that stay), and with what the fleet can do for them; fleet-rings.toml (rows rings-*). A fleet of 350 jobs takes 3 to 15 minutes of one
+# evenly, shards that stay), and with what the fleet can do for them; fleet-rings.toml (rows rings-*, not among the default ones). A fleet of 350 jobs takes 3 to 15 minutes of one
 # core; one that is whole is left alone, so the script can be stopped and started again.
 #
 #   experiments/fleet.sh COHORT DATA FOLDER [LANES] [RATES] [SEEDS] [JOBS] [ROWS]
 #   experiments/fleet.sh build/release/jobs/cohort fashion-mnist.h5 fleets 2 "80 160 320" "1 2 3" 350 "ssgd adaptive-all"
+#   experiments/fleet.sh build/release/jobs/cohort fashion-mnist.h5 fleets 2 960 1 350 "rings-ssgd rings-localsgd rings-adaptive"
 set -eu
 if [ $# -lt 3 ]; then
     echo "usage: experiments/fleet.sh COHORT DATA FOLDER [LANES] [RATES] [SEEDS] [JOBS] [ROWS]" >&2
@@ -13,7 +14,7 @@ fi
 cohort=$1 data=$2 folder=$3 lanes=${4:-1} rates=${5:-80 160 320} seeds=${6:-1} jobs=${7:-350}
 published="ssgd asgd sync-switch lb-bsp lgc zeno++ ssgd-or-asgd star-h star-ml localsgd adaptive"
 ours="ssgd-waits adaptive-waits adaptive-rebalance adaptive-tree adaptive-room adaptive-all star-h-all star-ml-all star-h-star"
-rings="ring-ssgd ring-star-ml ring-localsgd ring-adaptive rings-ssgd rings-star-ml rings-localsgd rings-adaptive"
+rings="ring-ssgd ring-star-ml ring-localsgd ring-adaptive"
 rows=${8:-$published $ours $rings}
 here=$(dirname "$0")
 mkdir -p "$folder"

@@ -12,10 +12,10 @@ packages=(
     # build
     cmake g++ ninja-build git
     # libraries
-    openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libdnnl-dev zlib1g-dev
+    openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libdnnl-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev
     libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
     # tables and data of the quick start
-    python3 dataset-fashion-mnist
+    python3 dataset-fashion-mnist bible-kjv
 )
 dev_packages=(
     libgtest-dev libgmock-dev libbenchmark-dev python3-h5py python3-numpy

@@ -6,6 +6,7 @@
 # the others' speed. Can be run again; what is there is kept, the training starts anew.
 #
 #   jobs/quickstart.sh [TRAIN-OPTION...]    e.g. --arch servers --mode asgd
+#   jobs/quickstart.sh --model lstm         a language model of the King James Bible, which then writes
 #
 # Takes every option of `cohort train`; what is given, here or in a --config file, replaces the
 # choice made below, and the comparison of ssgd and adaptive is left out. With --arch, --out or
@@ -57,16 +58,33 @@ given() {
     return 1
 }
 
+settings=$("$cohort" train "${arguments[@]}" --dump-config)
+
+# setting NAME: the value of an effective option, of the settings in `settings`.
+setting() { sed -nE "/^$1 = /{s/^$1 = \"?//;s/\"?\$//p;q}" <<<"$settings"; }
+
+text=no
+case $(setting model) in
+    lstm | transformer | gpt*) text=yes data=data/kjv.h5 ;;
+esac
+
 options=()
 given --data || options+=(--data "$data")
 given --resume --overwrite || options+=(--overwrite)
 given --model || options+=(--model lenet)
 given --batch || options+=(--batch 32)
+if [[ $text == yes ]] && ! given --optimizer --lr; then
+    options+=(--optimizer adamw --lr 0.002)
+fi
 given --samples --epochs || options+=(--epochs 1)
 given --lr-schedule || options+=(--lr-schedule cosine:0)
 
-# setting NAME: the value of an effective option, of the settings in `settings`.
-setting() { sed -nE "/^$1 = /{s/^$1 = \"?//;s/\"?\$//p;q}" <<<"$settings"; }
+# The King James Bible, a verse per line, without the verses' numbers.
+import_kjv() {
+    bible -f gen1:1-rev22:21 | sed 's/^[^ ]* //' >"${data%.h5}.txt"
+    "$cohort" import --format text --input "${data%.h5}.txt" --vocabulary 8000 \
+        --test-fraction 0.1 --output "$data" --overwrite
+}
 
 if ! given --data; then
     step "data"
@@ -74,7 +92,11 @@ if ! given --data; then
         echo "$data is there and intact"
     else
         mkdir -p "$(dirname "$data")"
-        "$cohort" import --format idx --input "$idx_folder" --output "$data" --overwrite
+        if [[ $text == yes ]]; then
+            import_kjv
+        else
+            "$cohort" import --format idx --input "$idx_folder" --output "$data" --overwrite
+        fi
     fi
 fi
 
@@ -173,14 +195,24 @@ for title, text in (
         ("ranks", lambda r: f"{r['servers']} + {r['workers']}" if r["servers"] else r["workers"]),
         ("test accuracy", lambda r: f"{100 * r['test_accuracy']:.2f} %"),
         ("test loss", lambda r: f"{r['test_loss']:.4f}"),
+        ("test perplexity", lambda r: f"{r['test_perplexity']:.2f}" if "test_perplexity" in r else ""),
         ("training speed", lambda r: f"{r['samples_per_s']:.0f} samples/s"),
         ("wall time", lambda r: f"{r['wall_s']:.1f} s"),
         ("sent between ranks", lambda r: f"{r['bytes_sent'] / 2**30:.2f} GiB")):
-    print(f"{title:22}" + "".join(f"{text(row):>20}" for _, row in rows))
+    if any(text(row) for _, row in rows):
+        print(f"{title:22}" + "".join(f"{text(row):>20}" for _, row in rows))
 for out, _ in rows:
     print(f"model and metrics     {out}/model.h5, {out}/metrics.jsonl")
 END
 
+if [[ $text == yes ]]; then
+    step "what the model writes"
+    for out in "${outs[@]}"; do
+        [[ $out/model.h5 -nt $started ]] || continue # a dry run writes nothing
+        "$cohort" generate --model-file "$out/model.h5" --prompt "In the beginning" --tokens 60 \
+            --temperature 0.8 --top-k 40
+    done
+fi
 if (($# == 0)); then
     compare ssgd adaptive
 fi

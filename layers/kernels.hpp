@@ -27,6 +27,19 @@ struct LstmSpec {
     LstmOptions options;
 };
 struct LastPositionSpec {};
+struct EmbeddingSpec {
+    EmbeddingOptions options;
+    std::int64_t vocabulary = 0;
+};
+struct PositionSpec {
+    PositionOptions options;
+};
+struct LayerNormSpec {
+    LayerNormOptions options;
+};
+struct AttentionSpec {
+    AttentionOptions options;
+};
 struct BatchNormSpec {
     BatchNormOptions options;
     bool add = false;  ///< a second input is added before the ReLU
@@ -61,6 +74,10 @@ MadeKernel make_cuda_kernel(const DropoutSpec& spec, const KernelContext& contex
 MadeKernel make_cuda_kernel(const AddSpec& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const ConcatSpec& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const FlattenSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const EmbeddingSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const PositionSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const LayerNormSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const AttentionSpec& spec, const KernelContext& context);
 
 /// A layer that its specification says all about. @tparam CpuKernel  made of specification and
 /// context
@@ -79,9 +96,14 @@ protected:
     Spec spec_;
 };
 
+/// What one sample adds to the loss.
+struct LossExtents {
+    std::int64_t rows = 1;     ///< labels; 1 for squared errors
+    std::int64_t outputs = 0;  ///< per row: classes, or numbers with a target each
+};
 [[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(LossKind kind,
                                                          const KernelContext& context,
-                                                         std::int64_t outputs);
+                                                         const LossExtents& extents);
 [[nodiscard]] std::unique_ptr<KernelSupport> make_cuda_support(Device& device, Stream& stream,
                                                                Precision precision,
                                                                bool deterministic);

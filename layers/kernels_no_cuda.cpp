@@ -45,8 +45,20 @@ MadeKernel make_cuda_kernel(const ConcatSpec& /*spec*/, const KernelContext& /*c
 MadeKernel make_cuda_kernel(const FlattenSpec& /*spec*/, const KernelContext& /*context*/) {
     refuse();
 }
+MadeKernel make_cuda_kernel(const EmbeddingSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const PositionSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const LayerNormSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const AttentionSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
 std::unique_ptr<LossKernel> make_cuda_loss(LossKind /*kind*/, const KernelContext& /*context*/,
-                                           std::int64_t /*outputs*/) {
+                                           const LossExtents& /*extents*/) {
     refuse();
 }
 std::unique_ptr<KernelSupport> make_cuda_support(Device& /*device*/, Stream& /*stream*/,

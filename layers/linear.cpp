@@ -10,6 +10,7 @@
 #include "cohort/core/error.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
+#include "layers/cpu/linear_loss.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -83,7 +84,11 @@ public:
     void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
         float* total = partial(shared, 0);
         add_member_sums(team_, total, static_cast<std::size_t>(partial_floats()), used_);
-        std::copy_n(total, inputs_ * outputs_, binding_.gradients[0]);
+        if (binding_.adds) {
+            accumulate(binding_.gradients[0], total, inputs_ * outputs_);
+        } else {
+            std::copy_n(total, inputs_ * outputs_, binding_.gradients[0]);
+        }
         if (spec_.options.bias) {
             std::copy_n(total + inputs_ * outputs_, outputs_, binding_.gradients[1]);
         }
@@ -125,9 +130,9 @@ public:
         return {spec_.options.features};
     }
     [[nodiscard]] std::vector<TensorSpec> parameters(std::span<const Shape> inputs) const override {
-        std::vector<TensorSpec> specs{{"weight",
-                                       Shape{spec_.options.features, features_of(inputs[0])},
-                                       Initialisation::kHeNormal, true}};
+        std::vector<TensorSpec> specs{
+            {"weight", Shape{spec_.options.features, features_of(inputs[0])},
+             spec_.options.uniform ? Initialisation::kUniform : Initialisation::kHeNormal, true}};
         if (spec_.options.bias) {
             specs.push_back({"bias", Shape{spec_.options.features}, Initialisation::kZero, false});
         }
@@ -135,6 +140,13 @@ public:
     }
     [[nodiscard]] double forward_flops(std::span<const Shape> inputs) const override {
         return 2.0 * static_cast<double>(spec_.options.features * inputs[0].elements());
+    }
+    /// On sequences, whose logits are many.
+    [[nodiscard]] std::unique_ptr<Kernel> compile_with_loss(
+        const KernelContext& context) const override {
+        const bool fits = context.device.kind() == DeviceKind::kCpu && !spec_.relu &&
+                          context.inputs.at(0).shape.rank() == 2;
+        return fits ? make_linear_loss(spec_, context) : nullptr;
     }
     [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
         return spec_.relu ? nullptr : std::make_shared<Linear>(LinearSpec{spec_.options, true});

@@ -1,8 +1,11 @@
 // The losses on the CPU. Softmax cross entropy over integer labels: log sum exp(z - max) + max -
-// z[label]. Squared error: per sample the mean over its outputs of (output - target)^2.
+// z[label]; a sample with several labels has the mean over them. Squared error: per sample the mean
+// over its outputs of (output - target)^2.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "layers/cpu/softmax_loops.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -11,9 +14,10 @@ namespace {
 
 class LossCpu final : public LossKernel {
 public:
-    LossCpu(LossKind kind, const KernelContext& context, std::int64_t outputs)
+    LossCpu(LossKind kind, const KernelContext& context, const LossExtents& extents)
         : kind_(kind),
-          outputs_(outputs),
+          rows_(extents.rows),
+          outputs_(extents.outputs),
           sums_(static_cast<std::size_t>(cpu_team(context.device).size())) {}
 
     void begin() override { sums_.assign(sums_.size(), LossSums{}); }
@@ -24,10 +28,11 @@ public:
             add_squared_errors(slice, sums);
             return;
         }
-        for (std::int64_t n = 0; n < slice.samples; ++n) {
-            const float* logits = slice.logits + n * outputs_;
-            float* gradient = slice.gradient == nullptr ? nullptr : slice.gradient + n * outputs_;
-            add_cross_entropy(logits, slice.labels[n], slice.scale, gradient, sums);
+        const float scale = slice.scale / static_cast<float>(rows_);
+        for (std::int64_t row = 0; row < slice.samples * rows_; ++row) {
+            const float* logits = slice.logits + row * outputs_;
+            float* gradient = slice.gradient == nullptr ? nullptr : slice.gradient + row * outputs_;
+            add_cross_entropy(logits, slice.labels[row], scale, gradient, sums);
         }
     }
 
@@ -37,7 +42,8 @@ public:
             total.loss += sums.loss;
             total.correct += sums.correct;
         }
-        return total;
+        const auto rows = static_cast<double>(rows_);
+        return {.loss = total.loss / rows, .correct = total.correct / rows};
     }
 
 private:
@@ -55,9 +61,13 @@ private:
         sums.loss += sum / outputs;
     }
 
-    /// Of one sample.
+    /// Of one label.
     void add_cross_entropy(const float* logits, std::int32_t label, float scale, float* gradient,
                            LossSums& sums) const {
+        if (rows_ > 1 && outputs_ >= kMany) {  // one label per sample: the same bits as ever
+            add_many_classes(logits, label, scale, gradient, sums);
+            return;
+        }
         std::int64_t best = 0;
         for (std::int64_t c = 1; c < outputs_; ++c) {
             best = logits[c] > logits[best] ? c : best;
@@ -68,7 +78,7 @@ private:
             total += static_cast<double>(std::exp(logits[c] - largest));
         }
         sums.loss += std::log(total) + static_cast<double>(largest - logits[label]);
-        sums.correct += best == label ? 1 : 0;
+        sums.correct += best == label ? 1.0 : 0.0;
         if (gradient == nullptr) {
             return;
         }
@@ -79,19 +89,43 @@ private:
         }
     }
 
+    /// The same in vectors, with sums in single precision over parts of the classes.
+    void add_many_classes(const float* logits, std::int32_t label, float scale, float* gradient,
+                          LossSums& sums) const {
+        const float largest = largest_of(logits, outputs_);
+        double total = 0;
+        for (std::int64_t first = 0; first < outputs_; first += kMany) {
+            total += static_cast<double>(
+                exponential_sum(logits + first, std::min(kMany, outputs_ - first), largest));
+        }
+        sums.loss += std::log(total) + static_cast<double>(largest - logits[label]);
+        sums.correct += std::find(logits, logits + outputs_, largest) == logits + label ? 1.0 : 0.0;
+        if (gradient != nullptr) {
+            scaled_exponentials(logits, outputs_, largest, static_cast<float>(1.0 / total) * scale,
+                                gradient);
+            gradient[label] -= scale;
+        }
+    }
+
+    static constexpr std::int64_t kMany = 1024;
+
     LossKind kind_;
-    std::int64_t outputs_;
+    std::int64_t rows_;           ///< labels of a sample
+    std::int64_t outputs_;        ///< per row
     std::vector<LossSums> sums_;  ///< per member
 };
 
 }  // namespace
 
 std::unique_ptr<LossKernel> make_loss(LossKind kind, const KernelContext& context,
-                                      std::int64_t outputs) {
+                                      const Shape& output) {
+    const bool sequence = kind == LossKind::kSoftmaxCrossEntropy && output.rank() == 2;
+    const LossExtents extents{.rows = sequence ? output[0] : 1,
+                              .outputs = sequence ? output[1] : output.elements()};
     if (context.device.kind() == DeviceKind::kCuda) {
-        return make_cuda_loss(kind, context, outputs);
+        return make_cuda_loss(kind, context, extents);
     }
-    return std::make_unique<LossCpu>(kind, context, outputs);
+    return std::make_unique<LossCpu>(kind, context, extents);
 }
 
 }  // namespace cohort

@@ -8,7 +8,7 @@
 namespace cohort {
 
 /// Remembers which of several implementations was faster, by a text key of the problem: one line
-/// that says everything the choice depends on (on a GPU also the GPU and the library's version).
+/// that says everything the choice depends on, the processor or GPU and the library's version too.
 class TuningCache {
 public:
     TuningCache() = default;

@@ -85,6 +85,19 @@ std::vector<int> nodes_of(const RankMap& map, const std::vector<int>& members,
     return told;
 }
 
+/// Only the own ring rounds.
+AllReduceAlgorithm algorithm_for(const AllReduceOptions& options) {
+    if (options.wire == Wire::kF32) {
+        return options.algorithm;
+    }
+    if (options.algorithm != AllReduceAlgorithm::kAuto &&
+        options.algorithm != AllReduceAlgorithm::kRing) {
+        fail_usage("only the own ring sends bf16", "ring or auto",
+                   std::string(word_of(options.algorithm)));
+    }
+    return AllReduceAlgorithm::kRing;
+}
+
 std::unique_ptr<AllReduce> make_back_end(const AllReduceSetting& setting,
                                          AllReduceAlgorithm algorithm,
                                          const AllReduceScope& scope) {
@@ -116,10 +129,10 @@ std::unique_ptr<AllReduce> make_all_reduce(World& world, std::vector<int> member
     check_sizes(floats, options.bucket_bytes);
     const AllReduceScope& scope = options.scope;
     std::vector<int> nodes = nodes_of(world.map(), members, options.nodes);
-    const bool automatic = options.algorithm == AllReduceAlgorithm::kAuto;
+    const AllReduceAlgorithm asked = algorithm_for(options);
+    const bool automatic = asked == AllReduceAlgorithm::kAuto;
     const NcclPlace place = automatic ? nccl_place(scope.device, scope.stream) : NcclPlace{};
-    if (members.size() == 1 && options.algorithm != AllReduceAlgorithm::kNccl &&
-        place.place.empty()) {
+    if (members.size() == 1 && asked != AllReduceAlgorithm::kNccl && place.place.empty()) {
         return make_solo_all_reduce(floats);
     }
     CollectiveContext& comm = collective_context(world);
@@ -130,12 +143,13 @@ std::unique_ptr<AllReduce> make_all_reduce(World& world, std::vector<int> member
                                    .nodes = std::move(nodes),
                                    .self = static_cast<int>(self),
                                    .buckets = Buckets(floats, options.bucket_bytes),
-                                   .asked = options.algorithm,
+                                   .wire = options.wire,
+                                   .asked = asked,
                                    .epoch = scope.epoch.value_or(comm.network.members.epoch())};
     return automatic ? make_automatic_all_reduce(
                            setting, place,
                            [&] { return make_back_end(setting, AllReduceAlgorithm::kNccl, scope); })
-                     : make_back_end(setting, options.algorithm, scope);
+                     : make_back_end(setting, asked, scope);
 }
 
 AllReduceFactory all_reduce_factory(World& world, const AllReduceOptions& options) {

@@ -14,6 +14,7 @@
 
 #include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/wire.hpp"
 #include "cohort/core/words.hpp"
 #include "cohort/tensor/device.hpp"
 
@@ -63,6 +64,8 @@ struct AllReduceOptions {
     /// placement. Members on one node must share a host.
     std::vector<int> nodes;
     AllReduceScope scope = {};
+    /// kBf16: what goes between nodes is rounded, sums are f32; kAuto is kRing then, others refuse.
+    Wire wire = Wire::kF32;
 };
 
 /// What a member sends to all others along with its floats in every round. Only the caller knows
@@ -99,6 +102,13 @@ template <class Summary>
     return summaries;
 }
 
+/// What becomes of the rest that Wire::kBf16 rounded away in a round.
+enum class RoundRest : std::uint8_t {
+    kCarried,   ///< it is added in the next round
+    kReturned,  ///< the round's sums are not used: what it had added is added again
+    kForgotten  ///< the next round sums something else
+};
+
 struct AllReduceTimes {
     double exchange_s = 0;  ///< from the first bucket that was ready to the end of the round
     double exposed_s = 0;   ///< the part of exchange_s that the caller spent in wait()
@@ -128,6 +138,10 @@ public:
     /// excluded from the job before the round was over on this rank: the buffer is undefined, and
     /// this object can only be destroyed. Other members may have completed the round.
     [[nodiscard]] virtual std::optional<std::vector<SummaryBytes>> wait() = 0;
+
+    /// What becomes of the last round's rest, before the next one begins; the same on all members.
+    /// Without a call it is carried.
+    virtual void set_rest(RoundRest /*rest*/) {}
 
     /// Of the last round.
     [[nodiscard]] virtual AllReduceTimes times() const noexcept { return {}; }

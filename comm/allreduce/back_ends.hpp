@@ -23,6 +23,7 @@ struct AllReduceSetting {
     std::vector<int> nodes;    ///< of the members
     int self = 0;              ///< member index of this rank
     Buckets buckets;
+    Wire wire = Wire::kF32;
     AllReduceAlgorithm asked = AllReduceAlgorithm::kAuto;  ///< in the options
     std::uint64_t epoch = 0;  ///< of the membership in which the members were chosen
 

@@ -63,11 +63,14 @@ public:
             return;
         }
         std::atomic<std::int64_t>& until = users_[own_].busy_until_ns[index(way)];
-        until.store(std::max(until.load(), nanoseconds(now)) +
+        const std::int64_t at = nanoseconds(now);
+        until.store(std::clamp(until.load(), at, at + kAheadNs) +
                     static_cast<std::int64_t>(1e9 * bytes / bytes_per_second_));
     }
 
 private:
+    /// What has begun counts at most so far ahead: the card may be faster than was said.
+    static constexpr std::int64_t kAheadNs = 1'000'000'000;
     /// Who has more to transfer says so within this time: threads sleep in between.
     static constexpr std::int64_t kLateNs = 10'000'000;
     /// A rank that has used the card before this time has ended, or will not miss its share.

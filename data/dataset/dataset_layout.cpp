@@ -12,6 +12,7 @@
 
 #include <zlib.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -89,6 +90,42 @@ void take_recorded(OpenGroup& open, const std::string& group) {
     open.info.checked = first > 0 || storage_checks(open);
 }
 
+/// FileError for the first value that is not `good`.
+template <class Stored, class Good>
+void check_each(std::span<const std::byte> samples, const SampleSetInfo& info, std::int64_t first,
+                std::string_view where, const Good& good) {
+    const std::vector<std::int64_t> shape = info.stored_shape();
+    const std::size_t values = samples.size() / sizeof(Stored);
+    for (std::size_t at = 0; at < values; ++at) {
+        Stored value{};
+        std::memcpy(&value, samples.data() + at * sizeof value, sizeof value);
+        if (good(value)) {
+            continue;
+        }
+        auto rest = static_cast<std::int64_t>(at);
+        std::vector<std::int64_t> place(shape.size());
+        for (std::size_t axis = place.size(); axis-- > 0;) {
+            place[axis] = rest % shape[axis];
+            rest /= shape[axis];
+        }
+        fail<FileError>({.where = where,
+                         .what = fmt::format("sample {} holds a {}", first + rest,
+                                             info.tokens() ? "token beyond the vocabulary"
+                                                           : "value that is not finite"),
+                         .expected = info.tokens() ? fmt::format("0 to {}", info.classes - 1)
+                                                   : "finite numbers",
+                         .got = fmt::format("{} at {}", value, format_shape(place)),
+                         .hint = info.tokens() ? "" : "mending the sample or leaving it out"});
+    }
+}
+
+template <class Stored>
+void check_tokens(std::span<const std::byte> samples, const SampleSetInfo& info, std::int64_t first,
+                  std::string_view where) {
+    check_each<Stored>(samples, info, first, where,
+                       [&](std::int64_t token) { return token >= 0 && token < info.classes; });
+}
+
 void check_ends(OpenGroup& open) {
     const SampleSetInfo& info = open.info;
     std::vector<std::byte> bytes(static_cast<std::size_t>(info.chunk_samples) *
@@ -101,7 +138,18 @@ void check_ends(OpenGroup& open) {
         read_samples(open, first, count, part);
         compare_chunk(open.checksums[static_cast<std::size_t>(chunk)], crc32_of(part), first, count,
                       open.where);
+        if (info.tokens()) {
+            check_values(part, info, first, open.where);
+        }
     }
+}
+
+/// " vocabulary:01234567"; empty: there is none.
+std::string vocabulary_checksum(const SampleSetInfo& info) {
+    return info.vocabulary == nullptr
+               ? ""
+               : fmt::format(" {}:{:08x}", kVocabulary,
+                             crc32_of(std::as_bytes(std::span(info.vocabulary->text))));
 }
 
 }  // namespace
@@ -113,10 +161,16 @@ std::int64_t default_chunk_samples(std::size_t sample_bytes) {
 }
 
 hid_t sample_hdf5_type(SampleType type) {
-    return type == SampleType::kU8 ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT;
+    return std::array{H5T_NATIVE_UINT8, H5T_NATIVE_FLOAT, H5T_NATIVE_UINT16, H5T_NATIVE_INT32}.at(
+        static_cast<std::size_t>(type));
 }
 
-std::string checksum_text(const GroupChecksum& train, const GroupChecksum& test) {
+std::string checksum_text(const GroupChecksum& train, const GroupChecksum& test,
+                          const SampleSetInfo& info) {
+    if (info.tokens()) {
+        return fmt::format("crc32 train/samples:{:08x} test/samples:{:08x}{}", train.samples,
+                           test.samples, vocabulary_checksum(info));
+    }
     return fmt::format(
         "crc32 train/samples:{:08x} train/labels:{:08x} test/samples:{:08x} test/labels:{:08x}",
         train.samples, train.labels, test.samples, test.labels);
@@ -136,39 +190,23 @@ std::string samples_text(std::int64_t first, std::int64_t count) {
                       : fmt::format("samples {} to {}", first, first + count - 1);
 }
 
-void check_finite(std::span<const std::byte> samples, SampleType type,
-                  std::span<const std::int64_t> sample_shape, std::int64_t first,
+void check_values(std::span<const std::byte> samples, const SampleSetInfo& info, std::int64_t first,
                   std::string_view where) {
-    if (type == SampleType::kU8) {
-        return;
-    }
-    const std::size_t values = samples.size() / sizeof(float);
-    for (std::size_t at = 0; at < values; ++at) {
-        float value = 0;
-        std::memcpy(&value, samples.data() + at * sizeof value, sizeof value);
-        if (std::isfinite(value)) {
-            continue;
-        }
-        auto rest = static_cast<std::int64_t>(at);
-        std::vector<std::int64_t> place(sample_shape.size());
-        for (std::size_t axis = place.size(); axis-- > 0;) {
-            place[axis] = rest % sample_shape[axis];
-            rest /= sample_shape[axis];
-        }
-        fail<FileError>(
-            {.where = where,
-             .what = fmt::format("sample {} holds a value that is not finite", first + rest),
-             .expected = "finite numbers",
-             .got = fmt::format("{} at {}", value, format_shape(place)),
-             .hint = "mending the sample or leaving it out"});
+    switch (info.type) {
+        case SampleType::kU8: return;
+        case SampleType::kF32:
+            return check_each<float>(samples, info, first, where,
+                                     [](float value) { return std::isfinite(value); });
+        case SampleType::kU16: return check_tokens<std::uint16_t>(samples, info, first, where);
+        case SampleType::kI32: return check_tokens<std::int32_t>(samples, info, first, where);
     }
 }
 
-void check_classes(std::int64_t classes, std::int64_t train_samples, std::string_view where) {
+void check_classes(std::int64_t classes, std::int64_t train_labels, std::string_view where) {
     constexpr std::int64_t kAlwaysFine = std::int64_t{1} << 17;
-    const std::int64_t most = std::clamp<std::int64_t>(train_samples, kAlwaysFine, INT32_MAX);
+    const std::int64_t most = std::clamp<std::int64_t>(train_labels, kAlwaysFine, INT32_MAX);
     require_file(classes <= most, where, "too many classes: the labels seem to be ids",
-                 fmt::format("1 to {} for {} train samples", most, train_samples),
+                 fmt::format("1 to {} for {} train samples", most, train_labels),
                  std::to_string(classes), "labels numbered from 0, one number per class");
 }
 
@@ -182,15 +220,20 @@ void compare_chunk(ChunkChecksum& known, std::uint32_t checksum, std::int64_t fi
 
 void check_contents(OpenGroup& open, const std::string& group) {
     take_recorded(open, group);
-    const std::string labels = text_of(crc32_of(std::as_bytes(std::span(open.labels))));
-    const std::string recorded = checksum_entry(open.info.checksum, group + "/labels");
-    require_checksum(recorded.empty() || recorded == labels,
-                     fmt::format("{}:/{}/labels", open.watch.path(), group),
-                     "the labels are damaged", recorded, labels);
+    SampleSetInfo& info = open.info;
+    const std::string name = info.tokens() ? kVocabulary : group + "/labels";
+    const std::string bytes = info.tokens()
+                                  ? checksum_entry(vocabulary_checksum(info), kVocabulary)
+                                  : text_of(crc32_of(std::as_bytes(std::span(open.labels))));
+    const std::string recorded = checksum_entry(info.checksum, name);
+    require_checksum(
+        recorded.empty() || recorded == bytes, fmt::format("{}:/{}", open.watch.path(), name),
+        info.tokens() ? "the vocabulary is damaged" : "the labels are damaged", recorded, bytes);
     check_ends(open);
-    if (open.info.checksum.empty()) {
-        open.info.checksum = fmt::format("crc32 labels:{} first chunk:{:08x} last chunk:{:08x}",
-                                         labels, *open.checksums.front(), *open.checksums.back());
+    if (info.checksum.empty()) {
+        info.checksum = fmt::format("crc32 {}:{} first chunk:{:08x} last chunk:{:08x}",
+                                    info.tokens() ? kVocabulary : "labels", bytes,
+                                    *open.checksums.front(), *open.checksums.back());
     }
 }
 

@@ -6,6 +6,7 @@
 #include "data/hdf5/hdf5_handle.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,10 @@ inline constexpr const char* kChecksumAttribute = "checksum";  // optional
 /// Beside `samples`, optional: CRC-32 of each `samples` (its attribute) samples, uint32.
 inline constexpr const char* kChunkChecksums = "samples_crc32";
 inline constexpr const char* kChecksumSamplesAttribute = "samples";
+/// Beside the groups, optional, of tokens: the text of the vocabulary, uint8, and in its attribute
+/// the kind of tokens.
+inline constexpr const char* kVocabulary = "vocabulary";
+inline constexpr const char* kTokensAttribute = "tokens";
 inline constexpr const char* kTrainGroup = "train";
 inline constexpr const char* kTestGroup = "test";
 
@@ -42,8 +47,10 @@ struct GroupChecksum {
 };
 
 /// The text of the `checksum` attribute:
-/// `crc32 train/samples:01234567 train/labels:... test/samples:... test/labels:...`.
-[[nodiscard]] std::string checksum_text(const GroupChecksum& train, const GroupChecksum& test);
+/// `crc32 train/samples:01234567 train/labels:... test/samples:... test/labels:...`; of tokens
+/// `crc32 train/samples:... test/samples:... vocabulary:...`, the last where there is one.
+[[nodiscard]] std::string checksum_text(const GroupChecksum& train, const GroupChecksum& test,
+                                        const SampleSetInfo& info);
 
 /// The entry of `name`, e.g. "train/labels", in such a text; empty: none.
 [[nodiscard]] std::string checksum_entry(const std::string& text, const std::string& name);
@@ -60,7 +67,7 @@ struct OpenGroup {
     Hdf5Handle file;
     Hdf5Handle samples;
     SampleSetInfo info;
-    std::vector<std::int32_t> labels;      ///< [info.samples]
+    std::vector<std::int32_t> labels;      ///< [info.samples]; empty for tokens
     std::vector<ChunkChecksum> checksums;  ///< [info.chunks()]: recorded or of the first read
     std::string where;                     ///< file and `samples`, for errors
 };
@@ -70,17 +77,22 @@ void read_samples(const OpenGroup& open, std::int64_t first, std::int64_t count,
                   std::span<std::byte> into);
 [[nodiscard]] OpenGroup open_group(const std::string& path, const std::string& group);
 
-/// FileError for the first value of `samples` that is NaN or infinite, naming its sample and its
-/// place within it.
+/// FileError for the first value of `samples` that cannot be trained on, naming its sample and its
+/// place within it: NaN, infinity, or a token below 0 or not below info.classes.
 /// @param first number of the first sample, as messages count
-void check_finite(std::span<const std::byte> samples, SampleType type,
-                  std::span<const std::int64_t> sample_shape, std::int64_t first,
+void check_values(std::span<const std::byte> samples, const SampleSetInfo& info, std::int64_t first,
                   std::string_view where);
 
 /// FileError when the number of classes must be a mistake: more than 131072 and more than the train
-/// group has samples, so that most classes would have no sample and the network's last layer would
+/// group has labels, so that most classes would have no sample and the network's last layer would
 /// not fit into memory.
-void check_classes(std::int64_t classes, std::int64_t train_samples, std::string_view where);
+void check_classes(std::int64_t classes, std::int64_t train_labels, std::string_view where);
+
+/// The file's vocabulary; none: it has none. On the HDF5 thread.
+[[nodiscard]] std::shared_ptr<const Vocabulary> read_vocabulary(const Hdf5Handle& file,
+                                                                const std::string& path);
+/// On the HDF5 thread.
+void write_vocabulary(hid_t file, const Vocabulary& vocabulary, const std::string& path);
 
 /// FileError when `checksum`, of samples [first, first + count), differs from `known`. If none is
 /// known yet, `checksum` becomes the known one.

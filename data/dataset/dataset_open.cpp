@@ -96,20 +96,25 @@ void check_filters(const Hdf5Handle& dataset, const std::string& where) {
 
 SampleType read_sample_type(const OpenGroup& open) {
     const std::string name = hdf5_type_name(hdf5_type_of(open.samples.id(), open.where).id());
-    require_file(name == "uint8" || name == "float32", open.where, "wrong type", "uint8 or float32",
-                 name, "samples.astype('float32')");
-    return name == "uint8" ? SampleType::kU8 : SampleType::kF32;
+    const auto found = std::ranges::find(kWords<SampleType>, name);
+    require_file(found != kWords<SampleType>.end(), open.where, "wrong type",
+                 "uint8 or float32, of tokens uint16 or int32", name, "samples.astype('float32')");
+    return static_cast<SampleType>(found - kWords<SampleType>.begin());
 }
 
 void read_sample_shape(OpenGroup& open) {
     const std::vector<std::int64_t> shape = hdf5_shape(open.samples.id(), open.where);
-    require_file(shape.size() == 2 || shape.size() == 4, open.where, "wrong shape",
-                 "[N,C,H,W] or [N,F]", format_shape(shape),
+    const bool tokens = open.info.tokens();
+    require_file(shape.size() == 2 || (shape.size() == 4 && !tokens), open.where, "wrong shape",
+                 tokens ? "[N,T+1], windows of tokens" : "[N,C,H,W] or [N,F]", format_shape(shape),
                  shape.size() == 3 ? "samples[:, None] for one channel" : "");
     require_file(std::ranges::count(shape, 0) == 0, open.where, "the set is empty",
                  "at least one sample", format_shape(shape));
+    require_file(!tokens || shape.back() >= 2, open.where, "the windows have no label",
+                 "two tokens or more: inputs, and the label of the last", format_shape(shape));
     open.info.samples = shape.front();
     open.info.sample_shape.assign(shape.begin() + 1, shape.end());
+    open.info.sample_shape.back() -= tokens ? 1 : 0;
 }
 
 void require_whole(bool whole, const OpenGroup& open, const std::string& expected,
@@ -121,12 +126,13 @@ void require_whole(bool whole, const OpenGroup& open, const std::string& expecte
 /// Samples per stored chunk; refuses chunks that cut samples and chunks that were never written.
 std::int64_t check_chunks(const OpenGroup& open, const Hdf5Handle& create) {
     const SampleSetInfo& info = open.info;
-    std::vector<hsize_t> chunk(info.sample_shape.size() + 1);
+    const std::vector<std::int64_t> sample = info.stored_shape();
+    std::vector<hsize_t> chunk(sample.size() + 1);
     hdf5_check(H5Pget_chunk(create.id(), static_cast<int>(chunk.size()), chunk.data()), open.where,
                "cannot read the chunk shape");
     const std::vector<std::int64_t> extents(chunk.begin(), chunk.end());
-    require_file(std::equal(extents.begin() + 1, extents.end(), info.sample_shape.begin()),
-                 open.where, "chunks cut samples", "chunks of whole samples", format_shape(extents),
+    require_file(std::equal(extents.begin() + 1, extents.end(), sample.begin()), open.where,
+                 "chunks cut samples", "chunks of whole samples", format_shape(extents),
                  "chunks=(256, *samples.shape[1:])");
     const std::int64_t chunk_samples = extents.front();
     const auto expected = static_cast<hsize_t>((info.samples + chunk_samples - 1) / chunk_samples);
@@ -183,6 +189,13 @@ std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string&
                                       const std::string& group, const SampleSetInfo& info) {
     const std::string name = "/" + group + "/labels";
     const std::string where = path + ":" + name;
+    if (info.tokens()) {
+        require_file(!hdf5_exists(file.id(), name), where, "labels beside tokens",
+                     "none: a token's label is the token after it",
+                     fmt::format("samples of {}", word_of(info.type)),
+                     "samples of uint8 or float32 when they are not tokens");
+        return {};
+    }
     const Hdf5Handle labels = open_existing(file, path, name);
     check_filters(labels, where);
     const Hdf5Handle type = hdf5_type_of(labels.id(), where);
@@ -223,7 +236,7 @@ void read_samples(const OpenGroup& open, std::int64_t first, std::int64_t count,
                   std::span<std::byte> into) {
     const std::string what = samples_text(first, count);
     const Hdf5Rows rows =
-        hdf5_rows(open.samples.id(), first, count, open.info.sample_shape, open.where);
+        hdf5_rows(open.samples.id(), first, count, open.info.stored_shape(), open.where);
     try {
         hdf5_check(H5Dread(open.samples.id(), sample_hdf5_type(open.info.type), rows.in_memory.id(),
                            rows.in_file.id(), H5P_DEFAULT, into.data()),
@@ -246,11 +259,16 @@ OpenGroup open_group(const std::string& path, const std::string& group) {
     check_filters(open.samples, open.where);
     open.info.type = read_sample_type(open);
     read_sample_shape(open);
-    const std::int64_t channels = open.info.sample_shape.front();
-    open.info.mean = read_per_channel(open.file, path, kMeanAttribute, channels, false);
-    open.info.std = read_per_channel(open.file, path, kStdAttribute, channels, true);
+    if (open.info.tokens()) {
+        open.info.vocabulary = read_vocabulary(open.file, path);
+    } else {
+        const std::int64_t channels = open.info.sample_shape.front();
+        open.info.mean = read_per_channel(open.file, path, kMeanAttribute, channels, false);
+        open.info.std = read_per_channel(open.file, path, kStdAttribute, channels, true);
+    }
     check_storage(open, path);
-    check_classes(open.info.classes, train_samples(open), path + "@" + kClassesAttribute);
+    check_classes(open.info.classes, train_samples(open) * open.info.positions(),
+                  path + "@" + kClassesAttribute);
     open.labels = read_labels(open.file, path, group, open.info);
     check_contents(open, group);
     return open;

@@ -45,8 +45,10 @@ public:
         chunk.first_sample = index * about.chunk_samples;
         chunk.samples = std::min(about.chunk_samples, about.samples - chunk.first_sample);
         chunk.data.resize(static_cast<std::size_t>(chunk.samples) * about.sample_bytes());
-        const auto first = open_.labels.begin() + chunk.first_sample;
-        chunk.labels.assign(first, first + chunk.samples);
+        if (!about.tokens()) {
+            const auto first = open_.labels.begin() + chunk.first_sample;
+            chunk.labels.assign(first, first + chunk.samples);
+        }
         thread_.run([&] { read_samples(open_, chunk.first_sample, chunk.samples, chunk.data); });
         check(index, chunk);
         return chunk;
@@ -60,8 +62,7 @@ private:
             compare_chunk(open_.checksums[static_cast<std::size_t>(index)], checksum,
                           chunk.first_sample, chunk.samples, open_.where);
         }
-        check_finite(chunk.data, open_.info.type, open_.info.sample_shape, chunk.first_sample,
-                     open_.where);
+        check_values(chunk.data, open_.info, chunk.first_sample, open_.where);
     }
 
     Hdf5Thread& thread_;
@@ -83,11 +84,21 @@ GroupChecksum group_checksum(SampleSource& source) {
 /// Names the data set whose entry differs; both texts are lists of `name:value`.
 void compare_checksums(const std::string& path, const std::string& recorded,
                        const std::string& computed) {
-    for (const char* name : {"train/samples", "train/labels", "test/samples", "test/labels"}) {
+    for (const char* name :
+         {"train/samples", "train/labels", "test/samples", "test/labels", kVocabulary}) {
         const std::string expected = checksum_entry(recorded, name);
         const std::string got = checksum_entry(computed, name);
         require_file(expected == got, fmt::format("{}:/{}", path, name), "the checksum differs",
                      expected.empty() ? "nothing" : expected, got);
+    }
+}
+
+void check_vocabulary(const std::string& path, const SampleSetInfo& info) {
+    if (info.vocabulary != nullptr) {
+        const std::string where = fmt::format("{}:/{}", path, kVocabulary);
+        const std::int64_t size = make_tokenizer(*info.vocabulary, where)->size();
+        require_file(size == info.classes, where, "the vocabulary does not fit the classes",
+                     fmt::format("{} tokens", info.classes), std::to_string(size));
     }
 }
 
@@ -106,7 +117,8 @@ DatasetCheck verify_dataset(const std::string& path, Hdf5Thread& thread) {
     check.test_samples = test->info().samples;
     const GroupChecksum train_sum = group_checksum(*train);
     const GroupChecksum test_sum = group_checksum(*test);
-    check.checksum = checksum_text(train_sum, test_sum);
+    check.checksum = checksum_text(train_sum, test_sum, train->info());
+    check_vocabulary(path, train->info());
     const std::string recorded = thread.run([&]() -> std::string {
         const Hdf5Handle file = hdf5_open_file(path);
         return hdf5_has_attribute(file.id(), kChecksumAttribute, path)

@@ -30,9 +30,21 @@ constexpr std::uint64_t kStructureBytes = std::uint64_t{1} << 20U;
 /// share one value.
 constexpr std::int64_t kMostChannels = 4096;
 
-std::int64_t statistics_channels(const DatasetSpec& spec) {
-    const std::int64_t channels = spec.sample_shape.front();
-    return channels <= kMostChannels ? channels : 1;
+/// None of tokens.
+std::optional<ChannelStatistics> statistics_of(const DatasetSpec& spec) {
+    if (holds_tokens(spec.type)) {
+        return std::nullopt;
+    }
+    const std::int64_t extent = spec.sample_shape.front();
+    const std::int64_t channels = extent <= kMostChannels ? extent : 1;
+    return ChannelStatistics(channels, elements_of(spec.sample_shape) / channels, spec.type);
+}
+
+SampleSetInfo info_of(const DatasetSpec& spec) {
+    SampleSetInfo info{.sample_shape = spec.sample_shape, .type = spec.type};
+    info.classes = spec.classes > 0 ? spec.classes : std::int64_t{INT32_MAX};
+    info.vocabulary = spec.vocabulary;
+    return info;
 }
 
 void check_spec(const DatasetSpec& spec) {
@@ -42,9 +54,15 @@ void check_spec(const DatasetSpec& spec) {
     };
     const std::size_t rank = spec.sample_shape.size();
     const auto positive = [](std::int64_t extent) { return extent > 0; };
-    if ((rank != 1 && rank != 3) || !std::ranges::all_of(spec.sample_shape, positive)) {
-        refuse("unusable sample shape", "[C,H,W] or [F], each at least 1",
+    const bool tokens = holds_tokens(spec.type);
+    if ((rank != 1 && (rank != 3 || tokens)) || !std::ranges::all_of(spec.sample_shape, positive)) {
+        refuse("unusable sample shape",
+               tokens ? "[T], at least 1" : "[C,H,W] or [F], each at least 1",
                format_shape(spec.sample_shape));
+    }
+    if (tokens && spec.classes < 1) {
+        refuse("tokens without a vocabulary", "the number of its tokens",
+               std::to_string(spec.classes));
     }
     if (spec.compress_level < 0 || spec.compress_level > 9) {
         refuse("unusable compression level", "0 to 9", std::to_string(spec.compress_level));
@@ -53,9 +71,10 @@ void check_spec(const DatasetSpec& spec) {
         refuse("unusable chunk", "0 or more samples", std::to_string(spec.chunk_samples));
     }
     constexpr std::int64_t kMostChunkBytes = (std::int64_t{1} << 32) - 1;  // HDF5's limit
+    const std::vector<std::int64_t> stored = info_of(spec).stored_shape();
     const std::int64_t most =
-        std::accumulate(spec.sample_shape.begin(), spec.sample_shape.end(),
-                        kMostChunkBytes / (spec.type == SampleType::kU8 ? 1 : 4),
+        std::accumulate(stored.begin(), stored.end(),
+                        kMostChunkBytes / static_cast<std::int64_t>(value_bytes(spec.type)),
                         [](std::int64_t left, std::int64_t extent) { return left / extent; });
     if (spec.chunk_samples > most) {
         refuse("chunks of 4 GiB and more", fmt::format("at most {} samples", most),
@@ -72,6 +91,7 @@ struct GroupWriter {
     Hdf5Handle samples;              ///< used and closed on the HDF5 thread
     std::vector<std::byte> pending;  ///< less than one chunk
     std::int64_t written = 0;        ///< samples in the file
+    std::int64_t count = 0;          ///< samples written and pending
     std::vector<std::int32_t> labels;
     std::vector<std::uint32_t> chunk_checksums;
     GroupChecksum checksum;
@@ -83,12 +103,10 @@ struct DatasetWriter::State {
     State(OutputFile target, DatasetSpec dataset_spec, Hdf5Thread& thread)
         : output(std::move(target), thread, Hdf5Priority::kInput, kStructureBytes),
           spec(std::move(dataset_spec)),
-          sample_bytes(static_cast<std::size_t>(elements_of(spec.sample_shape)) *
-                       (spec.type == SampleType::kU8 ? 1 : 4)),
-          statistics(statistics_channels(spec),
-                     elements_of(spec.sample_shape) / statistics_channels(spec), spec.type) {
+          info(info_of(spec)),
+          statistics(statistics_of(spec)) {
         if (spec.chunk_samples == 0) {
-            spec.chunk_samples = default_chunk_samples(sample_bytes);
+            spec.chunk_samples = default_chunk_samples(info.sample_bytes());
         }
     }
     State(const State&) = delete;
@@ -103,13 +121,13 @@ struct DatasetWriter::State {
 
     Hdf5Output output;
     DatasetSpec spec;
-    std::size_t sample_bytes;
+    SampleSetInfo info;  ///< shape, type, vocabulary; classes: a label's limit
     std::array<GroupWriter, 2> groups{{{.name = kTrainGroup}, {.name = kTestGroup}}};
-    ChannelStatistics statistics;
+    std::optional<ChannelStatistics> statistics;  ///< none of tokens
     std::int32_t largest_label = 0;
 
     [[nodiscard]] std::size_t chunk_bytes() const {
-        return static_cast<std::size_t>(spec.chunk_samples) * sample_bytes;
+        return static_cast<std::size_t>(spec.chunk_samples) * info.sample_bytes();
     }
     [[nodiscard]] std::string where(const GroupWriter& group, const char* dataset) const {
         return output.where(fmt::format("/{}/{}", group.name, dataset));
@@ -136,7 +154,8 @@ struct DatasetWriter::State {
 void DatasetWriter::State::create(GroupWriter& group) {
     const std::string place = where(group, "samples");
     std::vector<hsize_t> chunk{static_cast<hsize_t>(spec.chunk_samples)};
-    chunk.insert(chunk.end(), spec.sample_shape.begin(), spec.sample_shape.end());
+    const std::vector<std::int64_t> sample = info.stored_shape();
+    chunk.insert(chunk.end(), sample.begin(), sample.end());
     std::vector<hsize_t> empty = chunk;
     empty.front() = 0;
     std::vector<hsize_t> limit = chunk;
@@ -160,12 +179,12 @@ void DatasetWriter::State::create(GroupWriter& group) {
 void DatasetWriter::State::write_chunk(GroupWriter& group, std::span<const std::byte> samples) {
     const std::string place = where(group, "samples");
     output.reserve(chunk_bytes() + chunk_bytes() / 64);  // incompressible data grow a little
-    const auto count = static_cast<std::int64_t>(samples.size() / sample_bytes);
+    const auto count = static_cast<std::int64_t>(samples.size() / info.sample_bytes());
+    const std::vector<std::int64_t> sample = info.stored_shape();
     std::vector<hsize_t> extent{static_cast<hsize_t>(group.written + count)};
-    extent.insert(extent.end(), spec.sample_shape.begin(), spec.sample_shape.end());
+    extent.insert(extent.end(), sample.begin(), sample.end());
     hdf5_check(H5Dset_extent(group.samples.id(), extent.data()), place, "cannot grow");
-    const Hdf5Rows rows =
-        hdf5_rows(group.samples.id(), group.written, count, spec.sample_shape, place);
+    const Hdf5Rows rows = hdf5_rows(group.samples.id(), group.written, count, sample, place);
     hdf5_check(H5Dwrite(group.samples.id(), sample_hdf5_type(spec.type), rows.in_memory.id(),
                         rows.in_file.id(), H5P_DEFAULT, samples.data()),
                place, "cannot write samples");
@@ -191,8 +210,10 @@ Hdf5Handle DatasetWriter::State::write_list(const GroupWriter& group, const char
 }
 
 void DatasetWriter::State::write_lists(const GroupWriter& group) {
-    write_list(group, "labels", H5T_NATIVE_INT32, group.labels.data(), group.labels.size())
-        .close(where(group, "labels"));
+    if (!info.tokens()) {
+        write_list(group, "labels", H5T_NATIVE_INT32, group.labels.data(), group.labels.size())
+            .close(where(group, "labels"));
+    }
     const std::string place = where(group, kChunkChecksums);
     Hdf5Handle checksums = write_list(group, kChunkChecksums, H5T_NATIVE_UINT32,
                                       group.chunk_checksums.data(), group.chunk_checksums.size());
@@ -207,34 +228,42 @@ void DatasetWriter::State::write_attributes() {
     write(kFormatAttribute, kDatasetFormat);
     write(kVersionAttribute, std::int64_t{kDatasetVersion});
     write(kClassesAttribute, classes());
-    write(kMeanAttribute, statistics.mean());
-    write(kStdAttribute, statistics.standard_deviation());
+    if (statistics) {
+        write(kMeanAttribute, statistics->mean());
+        write(kStdAttribute, statistics->standard_deviation());
+    }
+    if (spec.vocabulary != nullptr) {
+        output.reserve(spec.vocabulary->text.size());
+        write_vocabulary(output.id(), *spec.vocabulary, output.path());
+    }
     write(kSourceAttribute, spec.source);
-    write(kChecksumAttribute, checksum_text(groups[0].checksum, groups[1].checksum));
+    write(kChecksumAttribute, checksum_text(groups[0].checksum, groups[1].checksum, info));
 }
 
 void DatasetWriter::State::check(const GroupWriter& group, std::span<const std::byte> samples,
                                  std::span<const std::int32_t> labels) const {
     check_invariant(output.open(), "a committed dataset is not written to");
-    if (samples.size() != labels.size() * sample_bytes) {
-        fail<ShapeError>({.where = where(group, "samples"),
-                          .what = "samples and labels do not match",
-                          .expected = fmt::format("{} bytes", labels.size() * sample_bytes),
-                          .got = fmt::format("{}", samples.size())});
+    const std::size_t count = samples.size() / info.sample_bytes();
+    const std::size_t expected = info.tokens() ? 0 : count;  // labels
+    if (samples.size() % info.sample_bytes() != 0 || labels.size() != expected) {
+        fail<ShapeError>(
+            {.where = where(group, "samples"),
+             .what = "samples and labels do not match",
+             .expected =
+                 fmt::format("samples of {} bytes, {} labels", info.sample_bytes(), expected),
+             .got = fmt::format("{} bytes, {} labels", samples.size(), labels.size())});
     }
-    const std::int64_t end = spec.classes > 0 ? spec.classes : std::int64_t{INT32_MAX};
+    const std::int64_t end = info.classes;
     const auto wrong =
         std::ranges::find_if(labels, [&](std::int32_t label) { return label < 0 || label >= end; });
     if (wrong != labels.end()) {
-        const auto index =
-            static_cast<std::ptrdiff_t>(group.labels.size()) + (wrong - labels.begin());
+        const std::int64_t index = group.count + (wrong - labels.begin());
         fail<FileError>({.where = where(group, "labels"),
                          .what = fmt::format("label {} is out of range", index),
                          .expected = fmt::format("0 to {}", end - 1),
                          .got = fmt::format("{}", *wrong)});
     }
-    check_finite(samples, spec.type, spec.sample_shape,
-                 static_cast<std::int64_t>(group.labels.size()), where(group, "samples"));
+    check_values(samples, info, group.count, where(group, "samples"));
 }
 
 /// Writes complete chunks, keeps the rest.
@@ -273,14 +302,15 @@ void DatasetWriter::append(DatasetGroup group, std::span<const std::byte> sample
     }
     to.labels.insert(to.labels.end(), labels.begin(), labels.end());
     to.checksum.labels = crc32_of(std::as_bytes(labels), to.checksum.labels);
-    if (group == DatasetGroup::kTrain) {
-        state.statistics.add(samples);
+    to.count += static_cast<std::int64_t>(samples.size() / state.info.sample_bytes());
+    if (group == DatasetGroup::kTrain && state.statistics) {
+        state.statistics->add(samples);
     }
     state.collect(to, samples);
 }
 
 std::int64_t DatasetWriter::samples(DatasetGroup group) const noexcept {
-    return static_cast<std::int64_t>(state_->of(group).labels.size());
+    return state_->of(group).count;
 }
 
 void DatasetWriter::commit() {
@@ -288,10 +318,11 @@ void DatasetWriter::commit() {
     const std::string& path = state.output.path();
     check_invariant(state.output.open(), "a dataset is committed once");
     for (const GroupWriter& group : state.groups) {
-        require_file(!group.labels.empty(), fmt::format("{}:/{}", path, group.name),
-                     "the set is empty", "at least one sample", "none");
+        require_file(group.count > 0, fmt::format("{}:/{}", path, group.name), "the set is empty",
+                     "at least one sample", "none");
     }
-    check_classes(state.classes(), samples(DatasetGroup::kTrain), path + "@" + kClassesAttribute);
+    check_classes(state.classes(), samples(DatasetGroup::kTrain) * state.info.positions(),
+                  path + "@" + kClassesAttribute);
     const std::uint64_t bytes = state.output.run([&] {
         for (GroupWriter& group : state.groups) {
             if (!group.pending.empty()) {

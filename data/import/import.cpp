@@ -4,6 +4,7 @@
 #include "cohort/core/error.hpp"
 
 #include "data/import/import_formats.hpp"
+#include "data/import/zip_member.hpp"
 
 #include <fmt/format.h>
 
@@ -35,14 +36,38 @@ void check_options(const ImportOptions& options) {
         refuse("unusable test fraction", "0 or more, below 1",
                fmt::format("{}", options.test_fraction));
     }
+    const ImportOptions plain;
+    const bool text = options.format == ImportFormat::kText;
+    if (text && (!options.shape.empty() || options.classes != 0 ||
+                 options.label_column != plain.label_column)) {
+        refuse("an option that text has not", "no --shape, --classes and --label-column",
+               "--format text");
+    }
+    const bool folder = options.format == ImportFormat::kFolder;
+    if (folder && (!options.shape.empty() || options.label_column != plain.label_column)) {
+        refuse("an option that folders of images have not", "--size instead of --shape",
+               "--format folder");
+    }
+    if (!folder && options.size) {
+        refuse("an option of folders of images only", "--size with --format folder",
+               word_of(options.format));
+    }
+    if (!text && (options.tokens != plain.tokens || options.vocabulary != plain.vocabulary ||
+                  options.context != plain.context)) {
+        refuse("an option of text only", "--tokens, --vocabulary and --context with --format text",
+               word_of(options.format));
+    }
 }
 
 std::vector<ImportFile> group_files(const std::vector<std::string>& paths,
                                     const ImportOptions& options) {
     std::vector<ImportFile> files;
     for (const std::string& path : paths) {
-        files.push_back(
-            {path, has_word(path, kTestWords) ? DatasetGroup::kTest : DatasetGroup::kTrain});
+        const bool folder = options.format == ImportFormat::kFolder;
+        const bool test = folder ? has_word(split_folder(options.inputs.front(), path), kTestWords)
+                                 : has_word(path, kTestWords) ||
+                                       has_word(split_zip_path(path).archive, kTestWords);
+        files.push_back({path, test ? DatasetGroup::kTest : DatasetGroup::kTrain});
     }
     const bool has_test = std::ranges::any_of(
         files, [](const ImportFile& file) { return file.group == DatasetGroup::kTest; });
@@ -55,11 +80,20 @@ std::vector<ImportFile> group_files(const std::vector<std::string>& paths,
     if (!has_test && options.test_fraction == 0) {
         fail<UsageError>({.where = "import",
                           .what = "there is no test data",
-                          .expected = "a file whose name has the word test, or a share of the "
-                                      "train samples",
+                          .expected = "a file or folder whose name has the word test, or a share "
+                                      "of the train samples",
                           .hint = "--test-fraction 0.1"});
     }
     return files;
+}
+
+/// Files of the disk: archives in place of their members.
+std::vector<std::string> plain_files(std::vector<std::string> paths) {
+    for (std::string& path : paths) {
+        const ZipPath inside = split_zip_path(path);
+        path = inside.archive.empty() ? path : inside.archive;
+    }
+    return paths;
 }
 
 void read_files(ImportFormat format, const std::vector<ImportFile>& files,
@@ -70,6 +104,8 @@ void read_files(ImportFormat format, const std::vector<ImportFile>& files,
         case ImportFormat::kCifar100: return import_cifar(format, files, sink);
         case ImportFormat::kNpy: return import_npy(files, sink);
         case ImportFormat::kCsv: return import_csv(files, options.label_column, sink);
+        case ImportFormat::kFolder:
+        case ImportFormat::kText:
         case ImportFormat::kAuto: break;
     }
     check_invariant(false, "the format is settled");
@@ -142,19 +178,28 @@ ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
     const OutputFile output = check_output({.option = "--output",
                                             .path = options.output,
                                             .overwrite = options.overwrite,
-                                            .inputs = selection.files});
+                                            .inputs = plain_files(selection.files)});
     check_folder_of(output);
     const std::vector<ImportFile> files = group_files(selection.files, options);
     ImportReport report;
     report.format = selection.format;
-    report.files = std::move(selection.files);
+    const bool folder = report.format == ImportFormat::kFolder;
+    report.files = folder ? options.inputs : std::move(selection.files);
     std::string source = fmt::format("{}:", word_of(report.format));
     for (const std::string& path : report.files) {
         source += " " + fs::path(path).filename().string();
     }
-    ImportSink sink(options, output, thread, std::move(source));
-    read_files(report.format, files, options, sink);
-    sink.commit();
+    if (report.format == ImportFormat::kText) {
+        report.note = import_text(files, options, output, source, thread);
+    } else {
+        ImportSink sink(options, output, thread, std::move(source));
+        if (folder) {
+            report.note = import_folder(files, options, sink);
+        } else {
+            read_files(report.format, files, options, sink);
+        }
+        sink.commit();
+    }
     report.train = open_dataset(options.output, "train", thread)->info();
     report.test = open_dataset(options.output, "test", thread)->info();
     return report;

@@ -21,6 +21,18 @@ void reverse_floats(std::span<std::byte> bytes) {
     }
 }
 
+/// [pixels, channels] to [channels, pixels], elements of `width` bytes.
+void channels_to_front(std::span<std::byte> sample, std::int64_t channels, std::size_t width) {
+    const std::vector<std::byte> before(sample.begin(), sample.end());
+    const auto depth = static_cast<std::size_t>(channels);
+    const std::size_t elements = sample.size() / width;
+    for (std::size_t i = 0; i < elements; ++i) {
+        const std::size_t to = i % depth * (elements / depth) + i / depth;
+        std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(i * width), width,
+                    sample.begin() + static_cast<std::ptrdiff_t>(to * width));
+    }
+}
+
 }  // namespace
 
 std::int64_t decode_integer(std::span<const std::byte> bytes, bool big_endian, bool is_signed) {
@@ -64,14 +76,18 @@ std::vector<std::int32_t> read_integer_labels(InputStream& stream, std::int64_t 
 
 void import_samples(InputStream& stream, const ImportPair& pair,
                     std::span<const std::int32_t> labels, const std::vector<std::int64_t>& shape,
-                    SampleType type, bool big_endian, ImportSink& sink) {
+                    SampleType type, bool big_endian, ImportSink& sink, bool channels_last) {
     require_file(shape.front() == static_cast<std::int64_t>(labels.size()), stream.path(),
                  fmt::format("samples and labels of {} do not match", pair.labels.path),
                  fmt::format("{} samples", labels.size()), fmt::format("{}", shape.front()));
     if (labels.empty()) {
         return stream.require_end();
     }
-    sink.begin(pair, {shape.begin() + 1, shape.end()}, type);
+    std::vector<std::int64_t> stored(shape.begin() + 1, shape.end());
+    if (channels_last) {
+        std::ranges::rotate(stored, stored.end() - 1);
+    }
+    sink.begin(pair, stored, type);
     const std::size_t bytes = sink.sample_bytes();
     const auto block = static_cast<std::size_t>(sink.block_samples());
     std::vector<std::byte> samples(block * bytes);
@@ -82,6 +98,10 @@ void import_samples(InputStream& stream, const ImportPair& pair,
                     fmt::format("samples {} to {} of {}", done, done + part - 1, labels.size()));
         if (type == SampleType::kF32 && big_endian) {
             reverse_floats(read);
+        }
+        for (std::size_t k = 0; channels_last && k < part; ++k) {
+            channels_to_front(read.subspan(k * bytes, bytes), stored.front(),
+                              type == SampleType::kU8 ? 1 : sizeof(float));
         }
         sink.append(read, labels.subspan(done, part));
         done += part;

@@ -45,6 +45,8 @@ public:
     /// Errors: FileError when train or test is empty, or when the labels seem to be ids.
     void commit();
 
+    /// options.shape, of samples.
+    [[nodiscard]] const std::vector<std::int64_t>& wanted_shape() const { return options_.shape; }
     /// How many samples make a good block.
     [[nodiscard]] std::int64_t block_samples() const;
     [[nodiscard]] std::size_t sample_bytes() const;
@@ -87,8 +89,23 @@ private:
 void import_idx(const std::vector<ImportFile>& files, ImportSink& sink);
 void import_cifar(ImportFormat format, const std::vector<ImportFile>& files, ImportSink& sink);
 void import_npy(const std::vector<ImportFile>& files, ImportSink& sink);
+/// The images of a folder, in the order of their paths. Errors: FileError for a folder without, or
+/// with images at places that are neither CLASS/IMAGE nor SPLIT/CLASS/IMAGE.
+[[nodiscard]] std::vector<std::string> list_images(const std::string& root);
+/// SPLIT of such an image; empty: there is none.
+[[nodiscard]] std::string split_folder(const std::string& root, const std::string& image);
+/// Stores images in an order drawn from options.seed; labels are numbers of their folders' names in
+/// order. @return a line for people: images and classes
+[[nodiscard]] std::string import_folder(std::vector<ImportFile> images,
+                                        const ImportOptions& options, ImportSink& sink);
 void import_csv(const std::vector<ImportFile>& files, const std::string& label_column,
                 ImportSink& sink);
+
+/// Writes windows of the tokens of text. Returns ImportReport::note. Errors: FileError naming file
+/// and place.
+[[nodiscard]] std::string import_text(const std::vector<ImportFile>& files,
+                                      const ImportOptions& options, const OutputFile& output,
+                                      const std::string& source, Hdf5Thread& thread);
 
 /// Do the first bytes of the (unpacked) file look like this format?
 [[nodiscard]] bool looks_like_idx(std::span<const std::byte> start);
@@ -111,10 +128,11 @@ class InputStream;
                                                             bool is_signed);
 /// Streams the samples of `pair` into `sink`; `stream` stands behind the header of their file.
 /// @param shape  that the header gives, [N, ...]
+/// @param channels_last  of samples [H,W,C], which are stored as [C,H,W]
 /// Errors: FileError when there are more or fewer samples than labels.
 void import_samples(InputStream& stream, const ImportPair& pair,
                     std::span<const std::int32_t> labels, const std::vector<std::int64_t>& shape,
-                    SampleType type, bool big_endian, ImportSink& sink);
+                    SampleType type, bool big_endian, ImportSink& sink, bool channels_last = false);
 
 /// The files to import and their format.
 struct ImportSelection {

@@ -19,14 +19,21 @@ void InputStream::Close::operator()(gzFile_s* file) const noexcept {
 }
 
 InputStream::InputStream(std::string path)
-    : path_(std::move(path)), watch_(path_), packed_(::gzopen(path_.c_str(), "rb")) {
+    : path_(std::move(path)),
+      inside_(split_zip_path(path_)),
+      watch_(inside_.archive.empty() ? path_ : inside_.archive) {
+    if (!inside_.archive.empty()) {
+        member_ = std::make_unique<ZipMember>(inside_);
+        return;
+    }
+    packed_.reset(::gzopen(path_.c_str(), "rb"));
     require_file(packed_ != nullptr, path_, "cannot open for reading", "", "");
     static_cast<void>(::gzbuffer(packed_.get(), 1U << 17U));
 }
 
 std::size_t InputStream::read_some(std::span<std::byte> bytes) {
-    std::size_t done = 0;
-    while (done < bytes.size()) {
+    std::size_t done = member_ ? member_->read_some(bytes) : 0;
+    while (packed_ && done < bytes.size()) {
         const auto part =
             static_cast<unsigned>(std::min<std::size_t>(bytes.size() - done, 1U << 30U));
         const int got = ::gzread(packed_.get(), bytes.data() + done, part);

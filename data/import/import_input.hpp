@@ -9,13 +9,14 @@
 #include <string_view>
 
 #include "data/hdf5/file_io.hpp"
+#include "data/import/zip_member.hpp"
 
 struct gzFile_s;  // of zlib
 
 namespace cohort {
 
-/// A file read from front to back, plain or gzip (found by its first bytes). Every error is a
-/// FileError naming the file and the offset in the (unpacked) data.
+/// A file read from front to back, plain, gzip (found by its first bytes) or in an archive (see
+/// ZipPath). Every error is a FileError naming the file and the offset in the (unpacked) data.
 class InputStream {
 public:
     explicit InputStream(std::string path);
@@ -36,8 +37,10 @@ private:
         void operator()(gzFile_s* file) const noexcept;
     };
     std::string path_;
+    ZipPath inside_;
     FileWatch watch_;
-    std::unique_ptr<gzFile_s, Close> packed_;
+    std::unique_ptr<gzFile_s, Close> packed_;  ///< of a file outside archives
+    std::unique_ptr<ZipMember> member_;        ///< of one in an archive
     std::uint64_t offset_ = 0;
 };
 

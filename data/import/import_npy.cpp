@@ -1,13 +1,16 @@
 // NumPy .npy: "\x93NUMPY", version, header length, a Python dictionary as text with descr,
 // fortran_order and shape, then the values.
 #include "cohort/core/output.hpp"
+#include "core/log.hpp"
 #include "core/units.hpp"
 
 #include "data/import/import_formats.hpp"
 #include "data/import/import_input.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -120,6 +123,18 @@ std::vector<std::int32_t> read_npy_labels(const ImportFile& file) {
     return labels;
 }
 
+std::vector<std::int64_t> sample_extents(const std::vector<std::int64_t>& shape) {
+    return {shape.begin() + 1, shape.end()};
+}
+
+/// [N,H,W,C] as image libraries have it, unless the user has asked for just that shape.
+bool has_channels_last(const std::vector<std::int64_t>& shape,
+                       const std::vector<std::int64_t>& wanted) {
+    constexpr std::int64_t kMostChannels = 4;
+    return shape.size() == 4 && shape[3] <= kMostChannels && shape[3] != 2 &&
+           std::min(shape[1], shape[2]) > kMostChannels && sample_extents(shape) != wanted;
+}
+
 void import_npy_pair(const ImportPair& pair, ImportSink& sink) {
     const std::vector<std::int32_t> labels = read_npy_labels(pair.labels);
     InputStream stream(pair.samples.path);
@@ -127,8 +142,16 @@ void import_npy_pair(const ImportPair& pair, ImportSink& sink) {
     const bool bytes = header.kind == 'u' && header.width == 1;
     require_file(bytes || (header.kind == 'f' && header.width == 4), stream.path(),
                  "unusable sample type", "u1 or f4", header.type, "samples.astype('float32')");
+    const bool last = has_channels_last(header.shape, sink.wanted_shape());
+    if (last) {
+        log_info(
+            "{}: samples {} have their channels last and are stored as [C,H,W]; --shape {} keeps "
+            "them",
+            stream.path(), format_shape(sample_extents(header.shape)),
+            fmt::join(sample_extents(header.shape), ","));
+    }
     import_samples(stream, pair, labels, header.shape, bytes ? SampleType::kU8 : SampleType::kF32,
-                   header.big_endian(), sink);
+                   header.big_endian(), sink, last);
 }
 
 /// By the words of its name, else by its rank.

@@ -6,6 +6,7 @@
 
 #include "data/import/import_formats.hpp"
 #include "data/import/import_input.hpp"
+#include "data/import/zip_member.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,7 +36,7 @@ std::optional<ImportFormat> format_of_name(const std::string& path) {
     static const std::array<std::pair<std::regex, ImportFormat>, 5> names{
         {{std::regex("(data_batch_[0-9]+|test_batch)\\.bin"), ImportFormat::kCifar10},
          {std::regex("(train|test)\\.bin"), ImportFormat::kCifar100},
-         {std::regex(".*\\.npy"), ImportFormat::kNpy},
+         {std::regex(".*\\.np[yz]"), ImportFormat::kNpy},
          {std::regex(".*\\.csv"), ImportFormat::kCsv},
          {std::regex(".*idx[1-4]-ubyte"), ImportFormat::kIdx}}};
     const std::string name = plain_name(path);
@@ -63,6 +64,12 @@ std::optional<ImportFormat> format_of_contents(const std::string& path) {
         }
     }
     return looks_like_idx(read) ? std::optional(ImportFormat::kIdx) : std::nullopt;
+}
+
+/// Of a file's name, when text is wanted.
+bool named_text(const std::string& path) {
+    const std::string name = plain_name(path);
+    return name.ends_with(".txt") || name.ends_with(".text") || name.ends_with(".tokens");
 }
 
 std::optional<ImportFormat> format_of(const std::string& path) {
@@ -141,7 +148,10 @@ std::string names_of(const std::vector<Input>& inputs) {
                      .expected = format == ImportFormat::kAuto
                                      ? "IDX, CIFAR binary, NumPy or CSV files"
                                      : fmt::format("{} files", word_of(format)),
-                     .got = names_of(found)});
+                     .got = names_of(found),
+                     .hint = format == ImportFormat::kAuto
+                                 ? "--format folder when images lie in a folder per class"
+                                 : ""});
 }
 
 [[noreturn]] void fail_missing(const std::string& folder, const std::vector<std::string>& missing,
@@ -198,7 +208,8 @@ ImportSelection select_from_folder(const ImportOptions& options) {
     const std::string& folder = options.inputs.front();
     std::vector<Input> inputs;
     for (std::string& path : list_folder(folder)) {
-        const auto format = format_of(path);
+        const bool text = options.format == ImportFormat::kText && named_text(path);
+        const auto format = text ? ImportFormat::kText : format_of(path);
         inputs.push_back({std::move(path), format});
     }
     ImportSelection selection{options.format, {}};
@@ -244,6 +255,25 @@ ImportSelection select_given(const ImportOptions& options) {
     return selection;
 }
 
+/// The arrays of .npz archives in place of the archives.
+void open_archives(ImportSelection& selection) {
+    std::vector<std::string> files;
+    for (const std::string& path : selection.files) {
+        if (!plain_name(path).ends_with(".npz")) {
+            files.push_back(path);
+            continue;
+        }
+        const std::size_t before = files.size();
+        for (const ZipEntry& entry : zip_entries(path)) {
+            if (entry.name.ends_with(".npy")) {
+                files.push_back(path + "/" + entry.name);
+            }
+        }
+        require_file(files.size() > before, path, "the archive has no arrays", "numpy.savez", "");
+    }
+    selection.files = std::move(files);
+}
+
 }  // namespace
 
 ImportSelection select_import_files(const ImportOptions& options) {
@@ -253,7 +283,16 @@ ImportSelection select_import_files(const ImportOptions& options) {
     std::error_code error;
     const bool folder =
         options.inputs.size() == 1 && fs::is_directory(options.inputs.front(), error);
-    return folder ? select_from_folder(options) : select_given(options);
+    if (options.format == ImportFormat::kFolder) {
+        require_file(folder, options.inputs.front(), "not a single folder", "a folder of images",
+                     "");
+        return {options.format, list_images(options.inputs.front())};
+    }
+    ImportSelection selection = folder ? select_from_folder(options) : select_given(options);
+    if (selection.format == ImportFormat::kNpy) {
+        open_archives(selection);
+    }
+    return selection;
 }
 
 }  // namespace cohort

@@ -61,7 +61,7 @@ void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found,
         return;
     }
     const auto text = [](const std::vector<std::int64_t>& extents, SampleType kind) {
-        return format_shape(extents) + (kind == SampleType::kU8 ? " of uint8" : " of float32");
+        return fmt::format("{} of {}", format_shape(extents), word_of(kind));
     };
     require_file(shape == spec_.sample_shape && type == spec_.type, file.path,
                  "samples differ from those of the first file",
@@ -103,7 +103,8 @@ void ImportSink::append(std::span<const std::byte> samples, std::span<const std:
     if (largest != labels.end() && *largest > largest_.label) {
         largest_ = {*largest, in_file_ + (largest - labels.begin()), files_.labels.path};
     }
-    check_finite(samples, spec_.type, spec_.sample_shape, in_file_, files_.samples.path);
+    check_values(samples, {.sample_shape = spec_.sample_shape, .type = spec_.type}, in_file_,
+                 files_.samples.path);
     if (files_.samples.group == DatasetGroup::kTrain && options_.test_fraction > 0) {
         split(samples, labels);
     } else {
@@ -132,8 +133,7 @@ void ImportSink::commit() {
 }
 
 std::size_t ImportSink::sample_bytes() const {
-    return static_cast<std::size_t>(elements_of(spec_.sample_shape)) *
-           (spec_.type == SampleType::kU8 ? 1 : sizeof(float));
+    return static_cast<std::size_t>(elements_of(spec_.sample_shape)) * value_bytes(spec_.type);
 }
 
 std::int64_t ImportSink::block_samples() const {

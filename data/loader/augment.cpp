@@ -188,4 +188,18 @@ void SampleTransform::apply(const std::byte* raw, std::int64_t sample_id, std::u
     }
 }
 
+std::optional<SampleTransform> make_transform(const SampleSetInfo& info,
+                                              const AugmentOptions& options) {
+    if (!info.tokens()) {
+        return SampleTransform(info, options);
+    }
+    if (options.pad > 0 || options.flip) {
+        fail<UsageError>({.where = "augmentation",
+                          .what = "not possible with tokens",
+                          .expected = "none for text",
+                          .got = fmt::format("pad {}, flip {}", options.pad, options.flip)});
+    }
+    return std::nullopt;
+}
+
 }  // namespace cohort

@@ -42,16 +42,21 @@ void BatchPool::give_back(BatchMemory memory) noexcept {
     }
 }
 
-LoadedBatch::Content::Content(const Lease& for_lease, std::int64_t sample_elements,
+LoadedBatch::Content::Content(const Lease& for_lease, const SampleSetInfo& info,
                               std::shared_ptr<BatchPool> from)
     : lease(for_lease), pool(std::move(from)) {
     const std::size_t count = lease.samples.size();
-    const std::size_t floats = count * static_cast<std::size_t>(sample_elements);
-    const std::size_t sample_bytes = round_up(floats * sizeof(float));
-    memory = pool->take(sample_bytes + round_up(count * sizeof(std::int32_t)));
+    const std::size_t values = count * static_cast<std::size_t>(info.sample_elements());
+    const std::size_t value_bytes = round_up(values * sizeof(float));
+    const std::size_t label_count = count * static_cast<std::size_t>(info.positions());
+    memory = pool->take(value_bytes + round_up(label_count * sizeof(std::int32_t)));
     auto* base = static_cast<std::byte*>(memory.data.get());
-    samples = {reinterpret_cast<float*>(base), floats};
-    labels = {reinterpret_cast<std::int32_t*>(base + sample_bytes), count};
+    if (info.tokens()) {
+        tokens = {reinterpret_cast<std::int32_t*>(base), values};
+    } else {
+        samples = {reinterpret_cast<float*>(base), values};
+    }
+    labels = {reinterpret_cast<std::int32_t*>(base + value_bytes), label_count};
 }
 
 LoadedBatch::LoadedBatch(std::unique_ptr<Content> content) noexcept : content_(std::move(content)) {
@@ -66,13 +71,16 @@ const Lease& LoadedBatch::lease() const noexcept {
 std::span<const float> LoadedBatch::samples() const noexcept {
     return content_->samples;
 }
+std::span<const std::int32_t> LoadedBatch::tokens() const noexcept {
+    return content_->tokens;
+}
 std::span<const std::int32_t> LoadedBatch::labels() const noexcept {
     return content_->labels;
 }
 
 BatchBuilder::BatchBuilder(const SampleSetInfo& info, const LoaderOptions& options)
     : info_(info),
-      transform_(info, options.augment),
+      transform_(make_transform(info, options.augment)),
       pool_(std::make_shared<BatchPool>(options.allocator,
                                         static_cast<std::size_t>(options.prefetch) + 2)) {
 }
@@ -80,7 +88,7 @@ BatchBuilder::BatchBuilder(const SampleSetInfo& info, const LoaderOptions& optio
 std::unique_ptr<LoadedBatch::Content> BatchBuilder::build(
     const Lease& lease, const std::vector<std::int64_t>& chunk_ids,
     const std::vector<std::shared_ptr<const RawChunk>>& chunks) const {
-    auto content = std::make_unique<LoadedBatch::Content>(lease, info_.sample_elements(), pool_);
+    auto content = std::make_unique<LoadedBatch::Content>(lease, info_, pool_);
     const std::int64_t elements = info_.sample_elements();
     const std::int64_t chunk_samples = info_.chunk_samples;
     for (std::size_t i = 0; i < lease.samples.size(); ++i) {
@@ -88,9 +96,15 @@ std::unique_ptr<LoadedBatch::Content> BatchBuilder::build(
         const auto place = std::ranges::lower_bound(chunk_ids, id / chunk_samples);
         const RawChunk& chunk = *chunks[static_cast<std::size_t>(place - chunk_ids.begin())];
         const auto within = static_cast<std::size_t>(id - chunk.first_sample);
-        transform_.apply(chunk.data.data() + within * info_.sample_bytes(), id, lease.epoch,
-                         content->samples.data() + static_cast<std::int64_t>(i) * elements);
-        content->labels[i] = chunk.labels[within];
+        const std::byte* stored = chunk.data.data() + within * info_.sample_bytes();
+        const std::int64_t to = static_cast<std::int64_t>(i) * elements;
+        if (transform_) {
+            transform_->apply(stored, id, lease.epoch, content->samples.data() + to);
+            content->labels[i] = chunk.labels[within];
+        } else {
+            split_window(stored, info_.type, elements, content->tokens.data() + to,
+                         content->labels.data() + to);
+        }
     }
     return content;
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "cohort/data/loader.hpp"
@@ -36,15 +37,17 @@ private:
     std::vector<BatchMemory> free_;
 };
 
-/// Samples [N, sample shape] and, from the next multiple of 64 bytes, labels [N].
+/// Samples [N, sample shape], or tokens [N,T] in their place, and, from the next multiple of 64
+/// bytes, labels [N], of tokens [N,T].
 struct LoadedBatch::Content {
     Lease lease;
     std::shared_ptr<BatchPool> pool;
     BatchMemory memory;
     std::span<float> samples;
+    std::span<std::int32_t> tokens;
     std::span<std::int32_t> labels;
 
-    Content(const Lease& for_lease, std::int64_t sample_elements, std::shared_ptr<BatchPool> from);
+    Content(const Lease& for_lease, const SampleSetInfo& info, std::shared_ptr<BatchPool> from);
     Content(const Content&) = delete;
     Content& operator=(const Content&) = delete;
     ~Content() { pool->give_back(std::move(memory)); }
@@ -72,7 +75,7 @@ public:
 
 private:
     const SampleSetInfo& info_;
-    SampleTransform transform_;
+    std::optional<SampleTransform> transform_;  ///< none of tokens
     std::shared_ptr<BatchPool> pool_;
 };
 

@@ -107,7 +107,7 @@ inline void need(bool given, const std::string& where, const std::string& what,
     }
 }
 
-/// Where choices among a GPU's algorithms are remembered; empty: nowhere.
+/// Where choices among algorithms are remembered; empty: nowhere.
 [[nodiscard]] inline std::string tuning_file(const LaunchEnv& env) {
     return env.cache_folder.empty() ? "" : env.cache_folder + "/algorithms.txt";
 }

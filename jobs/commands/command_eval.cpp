@@ -4,6 +4,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/train/trainer.hpp"
+#include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "tensor/option_list.hpp"
@@ -41,13 +42,20 @@ public:
                                   .hint = "the model of another run"});
         }
         if (json_) {
-            const nlohmann::ordered_json line{
-                {"event", "evaluation"},       {"group", group_},     {"samples", report.samples},
-                {"accuracy", report.accuracy}, {"loss", report.loss}, {"seconds", report.seconds}};
+            nlohmann::ordered_json line{{"event", "evaluation"},
+                                        {"group", group_},
+                                        {"samples", report.samples},
+                                        {"accuracy", report.accuracy},
+                                        {"loss", report.loss}};
+            if (report.reads_text) {
+                line["perplexity"] = std::exp(report.loss);
+            }
+            line["seconds"] = report.seconds;
             print_line("{}", line.dump());
         } else {
-            print_line("{}: {} samples, accuracy {:.2f} %, loss {:.4f}, {:.1f} s", group_,
-                       report.samples, 100 * report.accuracy, report.loss, report.seconds);
+            print_line("{}: {} samples, {}, {:.1f} s", group_, report.samples,
+                       format_scores(report.accuracy, report.loss, report.reads_text),
+                       report.seconds);
         }
         return ExitCode::kDone;
     }

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
@@ -17,6 +20,8 @@ namespace cohort {
 namespace {
 
 constexpr std::int64_t kMostChunk = 1'000'000'000;
+constexpr std::int64_t kMostVocabulary = 1 << 24;
+constexpr std::int64_t kMostContext = 1 << 20;
 
 /// "3,32,32" -> {3, 32, 32}. Errors: UsageError.
 std::vector<std::int64_t> parse_shape(const std::string& text) {
@@ -36,11 +41,34 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
     return shape;
 }
 
+/// "224x224"; empty: none. Errors: UsageError.
+std::optional<std::pair<std::int64_t, std::int64_t>> parse_size(const std::string& text) {
+    constexpr std::int64_t kMostSide = 16384;
+    if (text.empty()) {
+        return std::nullopt;
+    }
+    std::int64_t height = 0;
+    std::int64_t width = 0;
+    const char* const end = text.data() + text.size();
+    const auto first = std::from_chars(text.data(), end, height);
+    const bool joined = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
+    const auto second = joined ? std::from_chars(first.ptr + 1, end, width) : first;
+    if (!joined || second.ec != std::errc() || second.ptr != end || std::min(height, width) < 1 ||
+        std::max(height, width) > kMostSide) {
+        fail<UsageError>({.where = "--size",
+                          .what = "cannot be understood",
+                          .expected = fmt::format("HxW, each 1 to {}, such as 224x224", kMostSide),
+                          .got = text});
+    }
+    return std::pair(height, width);
+}
+
 class ImportCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         value(app, "--format", format_, "Format of the input; auto: from names and contents")
-            ->check(CLI::IsMember({"auto", "idx", "cifar10", "cifar100", "npy", "csv"}));
+            ->check(CLI::IsMember(
+                {"auto", "idx", "cifar10", "cifar100", "npy", "csv", "folder", "text"}));
         app.add_option("--input", options_.inputs, "A folder, or files (repeatable); required")
             ->type_name("PATH");
         app.add_option("--output", options_.output, "The HDF5 file to write; required")
@@ -58,9 +86,21 @@ public:
         value(app, "--test-fraction", options_.test_fraction,
               "Share of the train samples that becomes the test group when the input has none",
               {.least = 0, .most = 1, .ends = Limits<double>::Ends::kNotMost});
-        value(app, "--seed", options_.seed, "Seed of the draw for --test-fraction", {});
+        value(app, "--seed", options_.seed,
+              "Seed of the draw for --test-fraction and of the order of a folder's images", {});
         value(app, "--label-column", options_.label_column,
               "CSV: name or number (from 0) of the label's column");
+        app.add_option("--size", size_,
+                       "Folder: height and width of stored images; default: that of all of them")
+            ->type_name("HxW");
+        value(app, "--tokens", options_.tokens,
+              "Text: words, bytes, or a tokenizer.json of byte-level BPE")
+            ->type_name("WHAT");
+        value(app, "--vocabulary", options_.vocabulary,
+              "Text: most frequent words that are kept, others become <unk>; 0: all",
+              {.least = 0, .most = kMostVocabulary});
+        value(app, "--context", options_.context, "Text: tokens of a sample",
+              {.least = 1, .most = kMostContext});
     }
 
     ExitCode run(const CommandContext& context) override {
@@ -69,12 +109,16 @@ public:
         refuse_input("--output", options_.output, {context.config});
         options_.format = parse_word<ImportFormat>(format_, "import", "unknown format");
         options_.shape = parse_shape(shape_);
+        options_.size = parse_size(size_);
         Hdf5Thread hdf5;
         const ImportReport report = import_dataset(options_, hdf5);
         print_line("{}: format {}, read {}", options_.output, word_of(report.format),
                    fmt::join(report.files, ", "));
         print_line("{}", dataset_facts("train", report.train));
         print_line("{}", dataset_facts("test", report.test));
+        if (!report.note.empty()) {
+            print_line("{}", report.note);
+        }
         return ExitCode::kDone;
     }
 
@@ -82,6 +126,7 @@ private:
     ImportOptions options_;
     std::string format_ = "auto";
     std::string shape_;
+    std::string size_;
 };
 
 }  // namespace

@@ -34,10 +34,12 @@ public:
         app.add_option("--data", options_.data,
                        "Dataset file (HDF5) whose samples to use; without it, synthetic ones")
             ->type_name("FILE");
-        value(app, "--input", options_.input, "Shape of synthetic samples: CxHxW or F")
+        value(app, "--input", options_.input,
+              "Shape of synthetic samples: CxHxW or F, of text the tokens; empty: 1x28x28, or 35")
             ->type_name("SHAPE");
-        value(app, "--classes", options_.classes, "Classes of synthetic samples",
-              {.least = 1, .most = kMostProfileCount});
+        value(app, "--classes", options_.classes,
+              "Classes of synthetic samples, of text its vocabulary; 0: 10, or 28,782",
+              {.least = 0, .most = kMostProfileCount});
         value(app, "--batch", options_.batch,
               "Samples per step and worker; a quarter, half and twice as many are measured too",
               kBatchLimits);

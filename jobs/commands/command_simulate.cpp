@@ -6,6 +6,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/data/dataset.hpp"
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
 #include "core/units.hpp"
@@ -26,13 +27,13 @@ constexpr double kTerminalPeriodSeconds = 0.2;
 /// Tells how a run goes.
 class ProgressLines {
 public:
-    explicit ProgressLines(bool terminal) : terminal_(terminal) {}
+    ProgressLines(bool terminal, bool text) : terminal_(terminal), text_(text) {}
 
     void operator()(const SimulationProgress& progress) {
         if (progress.evaluation) {
             const EvaluationPoint& test = *progress.evaluation;
-            log_info("test after {} samples, {:.3f} s: accuracy {:.2f} %, loss {:.4f} ({} samples)",
-                     test.samples_applied, test.virtual_s, 100 * test.accuracy, test.loss,
+            log_info("test after {} samples, {:.3f} s: {} ({} samples)", test.samples_applied,
+                     test.virtual_s, format_scores(test.accuracy, test.loss, text_),
                      test.test_samples);
         }
         if (progress.change) {
@@ -78,6 +79,7 @@ private:
 
     SteadyClock clock_;
     bool terminal_;
+    bool text_;
     LiveLineGuard guard_;
     Clock::Seconds drawn_ = clock_.now();
     std::optional<Clock::Seconds> regrouping_said_;
@@ -104,24 +106,31 @@ public:
         if (options_.threads == 0) {
             options_.threads = context.env.cores;
         }
-        const SimulationResult result = simulate_timed(stop, context.env.stderr_is_terminal);
+        const bool text = reads_text(job);
+        const SimulationResult result = simulate_timed(stop, context.env.stderr_is_terminal, text);
         if (!options_.out.empty()) {
             write_result(options_.out, result);
         }
-        for (const std::string& line : simulation_facts(result, job)) {
+        for (const std::string& line : simulation_facts(result, job, text)) {
             log_info("{}", line);
         }
         if (json_) {
-            print_line("{}", simulation_json(result, job));
+            print_line("{}", simulation_json(result, job, text));
         }
         return result.stop_reason == "signal" ? ExitCode::kRequeue : ExitCode::kDone;
     }
 
 private:
-    [[nodiscard]] SimulationResult simulate_timed(const StopSignal& stop, bool terminal) const {
+    static bool reads_text(const SimulateOptions& job) {
+        Hdf5Thread hdf5;
+        return !job.data.empty() && open_dataset(job.data, "test", hdf5)->info().tokens();
+    }
+
+    [[nodiscard]] SimulationResult simulate_timed(const StopSignal& stop, bool terminal,
+                                                  bool text) const {
         const SteadyClock clock;
         const Clock::Seconds begun = clock.now();
-        ProgressLines lines(terminal);
+        ProgressLines lines(terminal, text);
         SimulationResult result = simulate(options_, [&](const SimulationProgress& progress) {
             lines(progress);
             return stop.requested();

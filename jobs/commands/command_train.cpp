@@ -125,12 +125,13 @@ private:
                      format_bytes(summary.bytes_sent), summary.comm_cpu_seconds);
         }
         if (summary.test) {
-            log_info("test accuracy {:.2f} %, loss {:.4f}", 100 * summary.test->accuracy,
-                     summary.test->loss);
+            log_info("test {}",
+                     format_scores(summary.test->accuracy, summary.test->loss, summary.reads_text));
         }
         if (progress.tta_seconds) {
-            log_info("target accuracy {} reached after {:.1f} s of training",
-                     options_.target_accuracy, *progress.tta_seconds);
+            log_info("target {} reached after {:.1f} s of training",
+                     format_target(options_.target_accuracy, options_.target_loss),
+                     *progress.tta_seconds);
         }
         if (!computes_network(options_)) {
             log_warn("--compute {}: nothing was learned, there is no model", options_.compute);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "cohort/core/version.hpp"
@@ -38,19 +39,43 @@ std::vector<std::string> machine_facts(const LaunchEnv& env) {
 std::string model_facts(const Graph& graph) {
     const auto parameters = static_cast<std::uint64_t>(graph.parameters().elements());
     return fmt::format(
-        "model {}: input {}, {} classes, {} parameters ({}), {:.2f} MFLOP per "
-        "training sample",
+        "model {}: input {}, {} classes, {} parameters ({}), {:.2f} MFLOP per sample forward, "
+        "{:.2f} in training",
         graph.name(), to_string(graph.input_shape()), graph.classes(), format_count(parameters),
-        format_bytes(4 * parameters), graph.training_flops_per_sample() * 1e-6);
+        format_bytes(4 * parameters), graph.forward_flops_per_sample() * 1e-6,
+        graph.training_flops_per_sample() * 1e-6);
+}
+
+/// What a set may have and rarely means.
+std::string doubts_of(const SampleSetInfo& info) {
+    constexpr std::int64_t kMostChannels = 4;
+    std::string doubts;
+    const auto below_one = [](const std::vector<float>& values) {
+        return std::ranges::all_of(values, [](float value) { return value > 0 && value < 1; });
+    };
+    if (info.type == SampleType::kU8 && below_one(info.mean) && below_one(info.std)) {
+        doubts +=
+            "; mean and std look like those of pixels from 0 to 1, stored pixels go to 255: "
+            "multiply both by 255";
+    }
+    const std::vector<std::int64_t>& shape = info.sample_shape;
+    if (shape.size() == 3 && (shape[2] == 1 || shape[2] == 3 || shape[2] == kMostChannels) &&
+        std::min(shape[0], shape[1]) > kMostChannels) {
+        doubts += "; samples look like [H,W,C] and are taken as [C,H,W]";
+    }
+    return doubts;
 }
 
 std::string dataset_facts(const std::string& group, const SampleSetInfo& info) {
-    return fmt::format("data {}: {} samples {} {}, {} classes, chunks of {}, {}{}{}", group,
-                       format_count(static_cast<std::uint64_t>(info.samples)),
-                       format_shape(info.sample_shape), info.type == SampleType::kU8 ? "u8" : "f32",
-                       info.classes, info.chunk_samples, info.source.empty() ? "" : "from ",
-                       info.source,
-                       info.checked ? "" : "; without checksums: first reads are unverified");
+    const std::string_view type = info.type == SampleType::kU8    ? "u8"
+                                  : info.type == SampleType::kF32 ? "f32"
+                                                                  : word_of(info.type);
+    return fmt::format(
+        "data {}: {} samples {} {}, {} {}, chunks of {}, {}{}{}{}", group,
+        format_count(static_cast<std::uint64_t>(info.samples)), format_shape(info.sample_shape),
+        type, info.classes, info.tokens() ? "tokens in the vocabulary" : "classes",
+        info.chunk_samples, info.source.empty() ? "" : "from ", info.source,
+        info.checked ? "" : "; without checksums: first reads are unverified", doubts_of(info));
 }
 
 std::string gradients_fact(const WorkerReport& all) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "cohort/sched/chooser.hpp"
+#include "cohort/sched/target.hpp"
 #include "cohort/train/events.hpp"
 #include "core/units.hpp"
 #include "jobs/commands/facts.hpp"
@@ -159,17 +160,17 @@ void add_times(Json& json, const SimulationResult& result) {
 }
 
 std::vector<std::string> learning_facts(const SimulationResult& result,
-                                        const SimulateOptions& options) {
-    std::vector<std::string> lines{
-        fmt::format("test accuracy {:.2f} %, loss {:.4f}", 100 * result.accuracy, result.loss)};
+                                        const SimulateOptions& options, bool text) {
+    std::vector<std::string> lines{"test " + format_scores(result.accuracy, result.loss, text)};
     if (result.tta_virtual_s) {
+        lines.push_back(fmt::format(
+            "target {} reached after {:.3f} s and {} samples",
+            format_target(options.target_accuracy, options.target_loss), *result.tta_virtual_s,
+            format_count(static_cast<std::uint64_t>(*result.samples_to_target))));
+    } else if (has_target(options)) {
         lines.push_back(
-            fmt::format("target accuracy {} reached after {:.3f} s and {} samples",
-                        options.target_accuracy, *result.tta_virtual_s,
-                        format_count(static_cast<std::uint64_t>(*result.samples_to_target))));
-    } else if (options.target_accuracy > 0) {
-        lines.push_back(
-            fmt::format("target accuracy {} not reached in {} samples", options.target_accuracy,
+            fmt::format("target {} not reached in {} samples",
+                        format_target(options.target_accuracy, options.target_loss),
                         format_count(static_cast<std::uint64_t>(result.samples_applied))));
     }
     const auto computed = static_cast<double>(result.samples_computed);
@@ -209,7 +210,8 @@ std::string use_fact(const SimulationResult& result) {
 
 }  // namespace
 
-std::string simulation_json(const SimulationResult& result, const SimulateOptions& options) {
+std::string simulation_json(const SimulationResult& result, const SimulateOptions& options,
+                            bool text) {
     const std::int64_t arranged = regroupings(result);
     Json json{{"event", "summary"},
               {"mode", last_mode(result, options)},
@@ -232,12 +234,15 @@ std::string simulation_json(const SimulationResult& result, const SimulateOption
     }
     json["test_accuracy"] = or_null(!options.no_train, result.accuracy);
     json["test_loss"] = or_null(!options.no_train, result.loss);
+    if (text && !options.no_train) {
+        json["test_perplexity"] = std::exp(result.loss);
+    }
     add_times(json, result);
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::vector<std::string> simulation_facts(const SimulationResult& result,
-                                          const SimulateOptions& options) {
+                                          const SimulateOptions& options, bool text) {
     const EngineAccounts& accounts = result.accounts;
     std::vector<std::string> lines{
         fmt::format("done ({}): {} samples in {} updates and {:.3f} s of virtual time, {:.0f} "
@@ -269,7 +274,7 @@ std::vector<std::string> simulation_facts(const SimulationResult& result,
         lines.push_back(predictor_scores_line(result.predictor_scores));
     }
     if (!options.no_train) {
-        const std::vector<std::string> learned = learning_facts(result, options);
+        const std::vector<std::string> learned = learning_facts(result, options, text);
         lines.insert(lines.end(), learned.begin(), learned.end());
     }
     lines.push_back(fmt::format("{} events in {:.1f} s ({:.0f}/s), {} at most, digest {:016x}",

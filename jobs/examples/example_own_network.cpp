@@ -106,12 +106,12 @@ double train_and_test(const std::shared_ptr<cohort::SampleSource>& train,
         }
     }
     cohort::Loader test_loader(test, {});
-    std::int64_t correct = 0;
+    double correct = 0;
     const bool whole =
         cohort::for_each_batch(test_loader, kBatch, [&](const cohort::LoadedBatch& batch) {
             correct += replica.evaluate(view(batch)).correct;
         });
-    return whole ? static_cast<double>(correct) / static_cast<double>(test->info().samples) : 0;
+    return whole ? correct / static_cast<double>(test->info().samples) : 0;
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ dnnl::algorithm ConvPlan::choose(Direction direction, std::int64_t samples) {
     const std::string key = "conv " + std::to_string(static_cast<int>(direction)) + " " +
                             std::to_string(samples) + to_string(x) + std::to_string(o.channels) +
                             "p" + std::to_string(o.padding) + "l" + std::to_string(input().block) +
-                            (o.bias ? "b" : "");
+                            (o.bias ? "b " : " ") + kernel_machine();
     const int known = context_.tuning == nullptr ? -1 : context_.tuning->find(key);
     if (known >= 0) {
         return known == 1 ? kWinograd : kDirect;

@@ -1,6 +1,28 @@
 #include "layers/cpu/dnnl_support.hpp"
 
+#include <algorithm>
+#include <fstream>
+#include <string>
+
 namespace cohort {
+namespace {
+
+/// The first processor's lines of /proc/cpuinfo that tell processors apart, without frequencies.
+std::string processor_name() {
+    std::ifstream in("/proc/cpuinfo");
+    std::string name;
+    for (std::string line; std::getline(in, line) && !line.empty();) {
+        const std::string key =
+            line.substr(0, line.find_last_not_of("\t ", line.find(':') - 1) + 1);
+        if (key == "model name" || key == "cpu family" || key == "model" || key == "stepping" ||
+            key == "CPU implementer" || key == "CPU part") {
+            name += line.substr(std::min(line.find(':') + 1, line.size()));
+        }
+    }
+    return name;
+}
+
+}  // namespace
 
 const dnnl::engine& dnnl_engine() {
     static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -23,6 +45,16 @@ std::int64_t preferred_channel_block() {
         case dnnl::cpu_isa::avx: return 8;
         default: return 1;
     }
+}
+
+const std::string& kernel_machine() {
+    static const std::string machine = [] {
+        const dnnl_version_t& version = *dnnl_version();
+        return "oneDNN " + std::to_string(version.major) + "." + std::to_string(version.minor) +
+               "." + std::to_string(version.patch) + " isa " +
+               std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa())) + processor_name();
+    }();
+    return machine;
 }
 
 std::int64_t stored_channels(const TensorFormat& format) {

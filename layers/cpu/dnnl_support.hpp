@@ -4,6 +4,7 @@
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -18,6 +19,10 @@ namespace cohort {
 
 /// Channel block that oneDNN's convolutions like best here: 16, 8, or 1 (row-major).
 [[nodiscard]] std::int64_t preferred_channel_block();
+
+/// What a choice by measurement holds for besides the problem: oneDNN's version, the instructions
+/// that it uses, and the processor.
+[[nodiscard]] const std::string& kernel_machine();
 
 /// Channels of a format in memory: rounded up to whole blocks.
 [[nodiscard]] std::int64_t stored_channels(const TensorFormat& format);

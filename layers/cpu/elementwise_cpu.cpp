@@ -53,6 +53,14 @@ void add_relu_forward(const float* __restrict a, const float* __restrict b, floa
 }
 
 COHORT_SIMD_CLONES
+void scaled_sum(float scale, const float* __restrict a, const float* __restrict b,
+                float* __restrict y, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        y[i] = scale * a[i] + b[i];
+    }
+}
+
+COHORT_SIMD_CLONES
 void accumulate(float* __restrict to, const float* __restrict from, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
         to[i] += from[i];

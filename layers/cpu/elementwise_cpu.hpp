@@ -16,6 +16,8 @@ void relu_mask(const float* y, float* gradient, std::int64_t count);
 void relu_backward(const float* y, const float* gradient, float* gradient_out, std::int64_t count);
 void add_forward(const float* a, const float* b, float* y, std::int64_t count);
 void add_relu_forward(const float* a, const float* b, float* y, std::int64_t count);
+/// y = scale a + b.
+void scaled_sum(float scale, const float* a, const float* b, float* y, std::int64_t count);
 /// to += from.
 void accumulate(float* to, const float* from, std::int64_t count);
 /// y[n, f] += bias[f], then ReLU when asked.

@@ -9,9 +9,9 @@ namespace {
 
 class LossCuda final : public LossKernel {
 public:
-    LossCuda(LossKind kind, const KernelContext& context, std::int64_t outputs)
+    LossCuda(LossKind kind, const KernelContext& context, const LossExtents& extents)
         : kind_(kind),
-          outputs_(outputs),
+          extents_(extents),
           type_(context.inputs.empty() ? ElementType::kF32 : context.inputs[0].type),
           stream_(context.stream),
           support_(cuda::support_of(context)),
@@ -22,8 +22,11 @@ public:
 
     void run(const LossSlice& slice) override {
         auto* total = static_cast<LossSums*>(sums_.data());
-        const cuda::LossWork work{.slice = slice,
-                                  .outputs = outputs_,
+        LossSlice rows = slice;  // the kernels see a sample per label
+        rows.samples *= extents_.rows;
+        rows.scale /= static_cast<float>(extents_.rows);
+        const cuda::LossWork work{.slice = rows,
+                                  .outputs = extents_.outputs,
                                   .type = type_,
                                   .step = support_.step_values(),
                                   .partial = total + 1,
@@ -40,12 +43,14 @@ public:
     [[nodiscard]] LossSums finish() override {
         stream_.copy(result_.data(), sums_.data(), sizeof(LossSums));
         stream_.synchronize();
-        return *static_cast<const LossSums*>(result_.data());
+        const auto& sums = *static_cast<const LossSums*>(result_.data());
+        const auto rows = static_cast<double>(extents_.rows);
+        return {.loss = sums.loss / rows, .correct = sums.correct / rows};
     }
 
 private:
     LossKind kind_;
-    std::int64_t outputs_;
+    LossExtents extents_;
     ElementType type_;
     Stream& stream_;
     cuda::Support& support_;
@@ -56,8 +61,8 @@ private:
 }  // namespace
 
 std::unique_ptr<LossKernel> make_cuda_loss(LossKind kind, const KernelContext& context,
-                                           std::int64_t outputs) {
-    return std::make_unique<LossCuda>(kind, context, outputs);
+                                           const LossExtents& extents) {
+    return std::make_unique<LossCuda>(kind, context, extents);
 }
 
 }  // namespace cohort

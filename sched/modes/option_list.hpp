@@ -57,6 +57,15 @@ void each_shard_option(Options& o, const Visit& visit) {
           o.rebalance_servers);
 }
 
+template <class Options, class Visit>
+void each_wire_option(Options& o, const Visit& visit) {
+    visit(
+        {"--wire",
+         "Type in which gradients and parameters travel between ranks; bf16 halves the bytes, what "
+         "is rounded away is sent with the next gradient (docs/servers.md)"},
+        o.wire);
+}
+
 /// @param predictors  that `--predictor` may name
 template <class Options, class Visit>
 void each_chooser_option(Options& o, const Visit& visit, std::vector<std::string> predictors) {

@@ -55,6 +55,7 @@ JobNeeds real_needs(const RealJob& job, const TrainOptions& options, const Compu
     spec.workload.device_s_per_sample = compute_s / static_cast<double>(options.batch);
     spec.workload.parameter_bytes = job.parameter_bytes;
     spec.optimizer = options.optimizer;
+    spec.wire = options.wire;
     spec.node_staging = options.node_staging;
     const ServersOfJob servers{.nodes = job.server_nodes,
                                .shares = equal_shares(job.server_nodes.size())};

@@ -83,6 +83,19 @@ void fuse(std::vector<Graph::Node>& nodes) {
     }
 }
 
+/// Tokens go to an embedding, and an embedding gets nothing else.
+void check_reads_tokens(const Graph& graph, std::string_view layer, int input) {
+    const bool tokens = input == 0 && graph.reads_tokens();
+    const bool token_layer = layer == "embedding";
+    if (tokens != token_layer) {
+        fail<ShapeError>({.where = graph.name() + "." + std::string(layer),
+                          .what = tokens ? "this layer computes with numbers, not with tokens"
+                                         : "an embedding reads tokens, not numbers",
+                          .expected = tokens ? "an embedding between the input and this layer"
+                                             : "the input of a network of tokens"});
+    }
+}
+
 }  // namespace
 
 GraphBuilder::GraphBuilder(std::string name, const Shape& input) {
@@ -96,7 +109,58 @@ GraphBuilder::GraphBuilder(std::string name, const Shape& input) {
     graph_.shapes_.push_back(input);
 }
 
-Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs) {
+GraphBuilder::GraphBuilder(std::string name, const TokenInput& input)
+    : GraphBuilder(std::move(name), Shape{std::max<std::int64_t>(input.positions, 1)}) {
+    if (input.positions < 1 || input.vocabulary < 1) {
+        fail<ShapeError>({.where = graph_.name_,
+                          .what = "unusable token input",
+                          .expected = "at least 1 position and 1 token",
+                          .got = std::to_string(input.positions) + " positions, a vocabulary of " +
+                                 std::to_string(input.vocabulary)});
+    }
+    graph_.vocabulary_ = input.vocabulary;
+}
+
+Value GraphBuilder::embedding(Value tokens, const EmbeddingOptions& options) {
+    return append(make_embedding(options, graph_.vocabulary_), {tokens});
+}
+
+Value GraphBuilder::linear_tied(Value x, Value embedding) {
+    const int producer = producer_of(graph_.nodes_, embedding.index);
+    const auto index = static_cast<std::size_t>(producer);
+    if (producer < 0 || graph_.nodes_[index].layer->kind() != "embedding") {
+        fail<UsageError>({.where = graph_.name_ + ".linear_tied",
+                          .what = "the weight is not that of an embedding",
+                          .expected = "the output of an embedding"});
+    }
+    const int table = graph_.nodes_[index].parameter_ranges.front();
+    const Shape& shape = graph_.parameters_.ranges()[static_cast<std::size_t>(table)].shape;
+    const Shape& input = graph_.shape(x);
+    if (input.rank() != 2 || input[1] != shape[1]) {
+        fail<ShapeError>({.where = graph_.name_ + ".linear_tied",
+                          .what = "input does not fit the embedding's table",
+                          .expected = "[T," + std::to_string(shape[1]) + "]",
+                          .got = to_string(input)});
+    }
+    return append(make_linear({.features = shape[0], .bias = false}), {x}, table);
+}
+
+void GraphBuilder::add_parameters(Graph::Node& node, const std::vector<TensorSpec>& specs,
+                                  int tied) {
+    node.tied = tied >= 0;
+    for (const TensorSpec& spec : specs) {
+        if (node.tied && node.parameter_ranges.empty()) {
+            node.parameter_ranges.push_back(tied);
+            continue;
+        }
+        node.parameter_ranges.push_back(
+            graph_.parameters_.add(node.name + "." + spec.name, spec.shape, spec.decay));
+        graph_.initialisations_.push_back(spec.initialisation);
+    }
+}
+
+Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs,
+                           int tied) {
     Graph::Node node;
     std::vector<Shape> shapes;
     for (const auto [input] : inputs) {
@@ -104,6 +168,7 @@ Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector
             fail<UsageError>({.where = graph_.name_ + "." + std::string(layer->kind()),
                               .what = "input is not a value of this network"});
         }
+        check_reads_tokens(graph_, layer->kind(), input);
         shapes.push_back(graph_.shapes_[static_cast<std::size_t>(input)]);
         node.inputs.push_back(input);
     }
@@ -115,11 +180,7 @@ Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector
     } catch (const ShapeError& error) {
         throw ShapeError("[" + graph_.name_ + "." + node.name + "] " + error.what());
     }
-    for (const TensorSpec& spec : layer->parameters(shapes)) {
-        node.parameter_ranges.push_back(
-            graph_.parameters_.add(node.name + "." + spec.name, spec.shape, spec.decay));
-        graph_.initialisations_.push_back(spec.initialisation);
-    }
+    add_parameters(node, layer->parameters(shapes), tied);
     for (const TensorSpec& spec : layer->state(shapes)) {
         node.state_ranges.push_back(
             graph_.state_.add(node.name + "." + spec.name, spec.shape, spec.decay));
@@ -133,12 +194,12 @@ Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector
 Graph GraphBuilder::finish_with(Value outputs, LossKind loss) {
     const bool classes = loss == LossKind::kSoftmaxCrossEntropy;
     if (outputs.index <= 0 || outputs.index >= graph_.values() ||
-        graph_.shape(outputs).rank() > (classes ? 1 : 2) ||
-        consumers_of(graph_.nodes_, outputs.index) != 0) {
+        graph_.shape(outputs).rank() > 2 || consumers_of(graph_.nodes_, outputs.index) != 0) {
         fail<ShapeError>({.where = graph_.name_,
                           .what = classes ? "unusable logits" : "unusable outputs",
                           .expected = classes
-                                          ? "the unread output of a layer, shape [classes]"
+                                          ? "the unread output of a layer, shape [classes] or "
+                                            "[T, classes]"
                                           : "the unread output of a layer, shape [K] or [T,K]"});
     }
     if (graph_.parameters_.total() == 0) {

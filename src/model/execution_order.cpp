@@ -62,7 +62,9 @@ public:
 private:
     void list() {
         list_forward();
-        steps_.push_back({{StepKind::kLoss, -1, 0, true}, {}, {}});
+        if (compiled_.fused_node < 0) {
+            steps_.push_back({{StepKind::kLoss, -1, 0, true}, {}, {}});
+        }
         if (compiled_.training) {
             list_backward();
             resolve_gradients();
@@ -82,6 +84,9 @@ private:
     void list_forward() {
         for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
             const KernelTraits& t = traits(node);
+            if (node == compiled_.fused_node) {
+                continue;
+            }
             if (t.is_view) {
                 activations_.merge(node_at(node).inputs[0], node_at(node).output);
                 continue;
@@ -181,11 +186,14 @@ private:
         bool cut_here = true;       // the step before asked for it
         std::size_t unannounced = 0;
         for (PlannedStep& planned : steps_) {
-            const std::int64_t wanted = wanted_slice(planned.step);
+            // It goes over its slice in parts of its own: the whole of a member's samples at once.
+            const bool fused =
+                planned.step.node == compiled_.fused_node && compiled_.fused_node >= 0;
+            const std::int64_t wanted = fused ? member_samples_ : wanted_slice(planned.step);
             const bool weighty = weight_bytes(planned.step) > 0;
             const bool unlike = weighty && smallest > 0 &&
                                 (wanted > smallest * kTolerance || wanted * kTolerance < smallest);
-            if (cut_here || planned.step.pass > 0 || unlike) {
+            if (cut_here || planned.step.pass > 0 || unlike || fused) {
                 segments_.emplace_back().slice = member_samples_;
                 smallest = 0;
                 unannounced = 0;
@@ -193,7 +201,7 @@ private:
             if (planned.step.kind == StepKind::kBackward) {
                 unannounced += weight_bytes(planned.step);
             }
-            cut_here = planned.step.kind == StepKind::kLoss || unannounced >= kAnnounced;
+            cut_here = planned.step.kind == StepKind::kLoss || fused || unannounced >= kAnnounced;
             if (weighty) {
                 smallest = smallest == 0 ? wanted : std::min(smallest, wanted);
             }

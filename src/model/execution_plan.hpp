@@ -13,8 +13,10 @@ struct ExecutorSetting;
 struct CompiledGraph {
     explicit CompiledGraph(const ExecutorSetting& setting);
 
+    /// 0 for logits that never are in memory.
     [[nodiscard]] std::size_t sample_bytes(int value) const {
-        return formats[static_cast<std::size_t>(value)].sample_bytes();
+        const bool fused = fused_node >= 0 && value == graph.logits().index;
+        return fused ? 0 : formats[static_cast<std::size_t>(value)].sample_bytes();
     }
     [[nodiscard]] bool wants_gradient_of(int value) const {
         return wants_gradient[static_cast<std::size_t>(value)] != 0;
@@ -26,6 +28,9 @@ struct CompiledGraph {
     std::vector<TensorFormat> formats;             ///< per value
     std::vector<char> wants_gradient;              ///< per value: depends on a parameter
     std::unique_ptr<LossKernel> loss;
+    /// The last node where its kernel includes the loss: it has a backward step alone, and there is
+    /// no step for the loss. -1: none.
+    int fused_node = -1;
 };
 
 /// Whether some layer draws by the samples' ids, in training.

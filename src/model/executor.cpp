@@ -1,6 +1,7 @@
 #include "model/executor.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace cohort {
 
@@ -9,8 +10,9 @@ CompiledGraph::CompiledGraph(const ExecutorSetting& setting)
       training(setting.training),
       formats(static_cast<std::size_t>(graph.values())),
       wants_gradient(static_cast<std::size_t>(graph.values()), char{0}) {
-    formats[0] = setting.support == nullptr ? TensorFormat{graph.input_shape(), 1}
-                                            : setting.support->input_format(graph.input_shape());
+    formats[0] = graph.reads_tokens() ? TensorFormat{graph.input_shape(), 1, ElementType::kI32}
+                 : setting.support == nullptr ? TensorFormat{graph.input_shape(), 1}
+                                              : setting.support->input_format(graph.input_shape());
     const KernelContext common{.device = setting.device,
                                .stream = setting.stream,
                                .inputs = {},
@@ -26,7 +28,13 @@ CompiledGraph::CompiledGraph(const ExecutorSetting& setting)
             context.inputs.push_back(formats[static_cast<std::size_t>(input)]);
             context.input_gradient |= wants_gradient[static_cast<std::size_t>(input)] != 0;
         }
-        kernels.push_back(node.layer->compile(context));
+        const bool fusible = setting.fuses_loss && training && &node == &graph.nodes().back() &&
+                             graph.loss() == LossKind::kSoftmaxCrossEntropy;
+        auto fused = fusible ? node.layer->compile_with_loss(context) : nullptr;
+        if (fused != nullptr) {
+            fused_node = static_cast<int>(kernels.size());
+        }
+        kernels.push_back(fused == nullptr ? node.layer->compile(context) : std::move(fused));
         const auto output = static_cast<std::size_t>(node.output);
         formats[output] = kernels.back()->traits().output;
         wants_gradient[output] =
@@ -34,7 +42,7 @@ CompiledGraph::CompiledGraph(const ExecutorSetting& setting)
     }
     KernelContext of_loss = common;
     of_loss.inputs.push_back(formats[static_cast<std::size_t>(graph.logits().index)]);
-    loss = make_loss(graph.loss(), of_loss, graph.classes());
+    loss = make_loss(graph.loss(), of_loss, graph.shape(graph.logits()));
 }
 
 bool draws_by_ids(const Graph& graph) {
@@ -62,11 +70,26 @@ void LayerTimes::add_to(std::vector<LayerProfile>& profile) const {
     }
 }
 
+namespace {
+
+/// Another node with the same first parameter comes later, so that its backward pass runs first.
+bool shared_with_later(const Graph& graph, std::size_t index) {
+    const std::vector<Graph::Node>& nodes = graph.nodes();
+    const std::vector<int>& ranges = nodes[index].parameter_ranges;
+    return !ranges.empty() &&
+           std::any_of(nodes.begin() + static_cast<std::ptrdiff_t>(index) + 1, nodes.end(),
+                       [&](const Graph::Node& later) {
+                           return later.tied && later.parameter_ranges.front() == ranges.front();
+                       });
+}
+
+}  // namespace
+
 void bind_kernels(CompiledGraph& compiled, const FlatBuffers& buffers) {
     const Graph& graph = compiled.graph;
     for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
         const Graph::Node& node = graph.nodes()[i];
-        KernelBinding binding;
+        KernelBinding binding{.adds = shared_with_later(graph, i)};
         for (const int range : node.parameter_ranges) {
             const auto at = graph.parameters().ranges()[static_cast<std::size_t>(range)].offset;
             binding.parameters.push_back(buffers.parameters + at);
@@ -82,7 +105,11 @@ void bind_kernels(CompiledGraph& compiled, const FlatBuffers& buffers) {
 }
 
 void announce_gradients(const Graph& graph, int node, StepObserver& observer) {
-    for (const int index : graph.nodes()[static_cast<std::size_t>(node)].parameter_ranges) {
+    const Graph::Node& done = graph.nodes()[static_cast<std::size_t>(node)];
+    for (const int index : done.parameter_ranges) {
+        if (done.tied && index == done.parameter_ranges.front()) {
+            continue;  // the node that it belongs to adds to it and announces it
+        }
         const FlatRange& range = graph.parameters().ranges()[static_cast<std::size_t>(index)];
         observer.gradient_ready(range.offset, range.offset + range.size);
     }

@@ -37,6 +37,11 @@ struct RunInput {
     float* logits = nullptr;  ///< [N, outputs], receives the outputs; then there is no loss
 };
 
+/// The batch's samples, or its tokens where the network reads those: elements of 32 bits.
+[[nodiscard]] inline const float* input_of(const Graph& graph, const BatchView& batch) {
+    return graph.reads_tokens() ? reinterpret_cast<const float*>(batch.tokens) : batch.samples;
+}
+
 /// The flat buffers of a replica.
 struct FlatBuffers {
     float* parameters = nullptr;
@@ -70,6 +75,7 @@ struct ExecutorSetting {
     bool training = true;
     bool deterministic = false;
     bool recorded = true;
+    bool fuses_loss = false;  ///< runs kernels made by Layer::compile_with_loss
     Precision precision = Precision::kF32;
     TuningCache* tuning = nullptr;
     KernelSupport* support = nullptr;

@@ -11,8 +11,13 @@
 
 namespace cohort {
 
-std::int64_t Graph::classes() const noexcept {
+std::int64_t Graph::outputs() const noexcept {
     return shapes_[static_cast<std::size_t>(logits_.index)].elements();
+}
+
+std::int64_t Graph::positions() const noexcept {
+    const Shape& logits = shapes_[static_cast<std::size_t>(logits_.index)];
+    return loss_ == LossKind::kSoftmaxCrossEntropy && logits.rank() == 2 ? logits[0] : 1;
 }
 
 namespace {
@@ -68,18 +73,33 @@ void draw_all(std::uint64_t seed, const FlatLayout& layout, const std::vector<In
 }  // namespace
 
 std::string Graph::describe() const {
-    std::string text;
+    const auto line = [](std::string_view name, std::string_view kind, const std::string& shape,
+                         std::int64_t parameters, double flops) {
+        return fmt::format(
+            "{:<28} {:<20} {:<14} {:>12} {:>12}\n", name, kind, shape,
+            parameters > 0 ? format_count(static_cast<std::uint64_t>(parameters)) : "",
+            flops > 0 ? fmt::format("{:.3f}", flops * 1e-6) : "");
+    };
+    std::string text = fmt::format("{:<28} {:<20} {:<14} {:>12} {:>12}\n", "layer", "kind",
+                                   "output", "parameters", "MFLOP");
     for (const Node& node : nodes_) {
         std::int64_t count = 0;
         for (const int range : node.parameter_ranges) {
-            count += parameters_.ranges()[static_cast<std::size_t>(range)].size;
+            const bool of_another = node.tied && range == node.parameter_ranges.front();
+            count += of_another ? 0 : parameters_.ranges()[static_cast<std::size_t>(range)].size;
         }
-        text += fmt::format("{:<28} {:<20} {:<14} {:>12}\n", node.name, node.layer->kind(),
-                            to_string(shape(Value{node.output})),
-                            count > 0 ? format_count(static_cast<std::uint64_t>(count)) : "");
+        text += line(node.name, node.layer->kind(), to_string(shape(Value{node.output})), count,
+                     node.layer->forward_flops(input_shapes(*this, node)));
     }
-    return text + fmt::format("{:<28} {:<20} {:<14} {:>12}\n", "total", "", "",
-                              format_count(static_cast<std::uint64_t>(parameters_.elements())));
+    return text + line("total", "", "", parameters_.elements(), forward_flops_per_sample());
+}
+
+double Graph::forward_flops_per_sample() const {
+    double flops = 0;
+    for (const Node& node : nodes_) {
+        flops += node.layer->forward_flops(input_shapes(*this, node));
+    }
+    return flops;
 }
 
 double Graph::training_flops_per_sample() const {

@@ -1,5 +1,6 @@
 #include "cohort/model/replica.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -84,25 +85,52 @@ struct Replica::Impl {
         const bool classes = graph.loss() == LossKind::kSoftmaxCrossEntropy;
         const void* wanted = classes ? static_cast<const void*>(batch.labels)
                                      : static_cast<const void*>(batch.targets);
-        if (batch.size < 1 || batch.samples == nullptr || wanted == nullptr) {
+        check_input(batch);
+        if (wanted == nullptr) {
             fail<UsageError>({.where = graph.name(),
                               .what = "empty batch",
                               .expected = classes ? "at least one sample with its label"
                                                   : "at least one sample with its targets"});
         }
         if (classes) {
-            check_labels(batch);
+            check_range("label out of range", {batch.labels, count(batch, graph.positions())},
+                        graph.positions(), graph.classes());
         }
     }
 
-    void check_labels(const BatchView& batch) const {
-        for (std::int64_t n = 0; n < batch.size; ++n) {
-            if (batch.labels[n] < 0 || batch.labels[n] >= graph.classes()) {
-                fail<UsageError>({.where = graph.name(),
-                                  .what = "label out of range",
-                                  .expected = "0.." + std::to_string(graph.classes() - 1),
-                                  .got = std::to_string(batch.labels[n])});
-            }
+    /// What infer() needs too.
+    void check_input(const BatchView& batch) const {
+        const void* input = input_of(graph, batch);
+        if (batch.size < 1 || input == nullptr) {
+            fail<UsageError>({.where = graph.name(),
+                              .what = "empty batch",
+                              .expected = graph.reads_tokens() ? "at least one sample of tokens"
+                                                               : "at least one sample"});
+        }
+        if (graph.reads_tokens()) {
+            const std::int64_t positions = graph.input_shape().elements();
+            check_range("token beyond the vocabulary", {batch.tokens, count(batch, positions)},
+                        positions, graph.vocabulary());
+        }
+    }
+
+    static std::size_t count(const BatchView& batch, std::int64_t per_sample) {
+        return static_cast<std::size_t>(batch.size * per_sample);
+    }
+
+    /// @param per_sample  numbers that belong to one sample
+    void check_range(std::string_view what, std::span<const std::int32_t> numbers,
+                     std::int64_t per_sample, std::int64_t end) const {
+        const auto wrong = std::find_if(numbers.begin(), numbers.end(), [&](std::int32_t number) {
+            return number < 0 || number >= end;
+        });
+        if (wrong != numbers.end()) {
+            fail<UsageError>({.where = graph.name(),
+                              .what = what,
+                              .expected = "0.." + std::to_string(end - 1),
+                              .got = std::to_string(*wrong) + " in sample " +
+                                     std::to_string((wrong - numbers.begin()) / per_sample) +
+                                     " of the batch"});
         }
     }
 
@@ -214,18 +242,14 @@ BatchResult Replica::evaluate(const BatchView& batch) {
 }
 
 void Replica::infer(const BatchView& batch, std::span<float> logits) {
-    const std::int64_t wanted = batch.size * impl_->graph.classes();
+    const std::int64_t wanted = batch.size * impl_->graph.outputs();
     if (static_cast<std::int64_t>(logits.size()) != wanted) {
         fail<ShapeError>({.where = impl_->graph.name(),
                           .what = "logits have the wrong size",
                           .expected = std::to_string(wanted),
                           .got = std::to_string(logits.size())});
     }
-    if (batch.size < 1 || batch.samples == nullptr) {
-        fail<UsageError>({.where = impl_->graph.name(),
-                          .what = "empty batch",
-                          .expected = "at least one sample"});
-    }
+    impl_->check_input(batch);
     impl_->inference->run({.batch = &batch, .logits = logits.data()}, impl_->arena);
 }
 

@@ -31,7 +31,8 @@ public:
     explicit SliceExecutor(const ExecutorSetting& setting)
         : graph_(setting.graph),
           device_(setting.device),
-          compiled_(setting),
+          compiled_(fusing(setting)),
+          fused_sums_(static_cast<std::size_t>(cpu_team(setting.device).size())),
           times_(setting.graph.nodes().size()) {}
 
     void bind(const FlatBuffers& buffers) override { bind_kernels(compiled_, buffers); }
@@ -43,6 +44,7 @@ public:
         input_ = input;
         arena_ = arena.data();
         compiled_.loss->begin();
+        fused_sums_.assign(fused_sums_.size(), LossSums{});
         for (const Segment& segment : plan_->segments) {
             if (input.observer != nullptr && input.observer->should_interrupt()) {
                 return std::nullopt;
@@ -51,7 +53,11 @@ public:
             team.run([&](int member) { run_slices(segment, member); });
             end(segment);
         }
-        const LossSums sums = compiled_.loss->finish();
+        LossSums sums = compiled_.loss->finish();
+        for (const LossSums& fused : fused_sums_) {
+            sums.loss += fused.loss;
+            sums.correct += fused.correct;
+        }
         return BatchResult{sums.loss, sums.correct, input.batch->size};
     }
 
@@ -65,6 +71,11 @@ public:
     void add_profile(std::vector<LayerProfile>& profile) const override { times_.add_to(profile); }
 
 private:
+    static ExecutorSetting fusing(ExecutorSetting setting) {
+        setting.fuses_loss = true;
+        return setting;
+    }
+
     ExecutionPlan& plan_for(std::int64_t batch) {
         const auto found = plans_.find(batch);
         if (found != plans_.end()) {
@@ -172,26 +183,40 @@ private:
                         member);
         }
         slice.input_gradients = member.input_gradients;
-        kernel.backward(step.pass, slice);
+        if (step.node != compiled_.fused_node) {
+            kernel.backward(step.pass, slice);
+            return;
+        }
+        const LossSums sums = kernel.backward_with_loss(slice, loss_slice(member));
+        LossSums& total = fused_sums_[static_cast<std::size_t>(member.index)];
+        total.loss += sums.loss;
+        total.correct += sums.correct;
+    }
+
+    /// Labels or targets, without outputs and their gradient.
+    [[nodiscard]] LossSlice loss_slice(const Member& member) const {
+        const BatchView& batch = *input_.batch;
+        const std::int64_t labels = member.begin * graph_.positions();
+        const std::int64_t targets = member.begin * graph_.outputs();
+        return {.samples = member.samples,
+                .member = member.index,
+                .labels = batch.labels == nullptr ? nullptr : batch.labels + labels,
+                .targets = batch.targets == nullptr ? nullptr : batch.targets + targets,
+                .scale = 1.0F / static_cast<float>(plan_->batch)};
     }
 
     void run_loss(Member& member) {
         const auto logits = static_cast<std::size_t>(graph_.logits().index);
         const float* values = address(plan_->activations[logits], member);
-        const std::int64_t outputs = graph_.classes();
+        const std::int64_t outputs = graph_.outputs();
         if (input_.logits != nullptr) {
             std::copy_n(values, member.samples * outputs, input_.logits + member.begin * outputs);
             return;
         }
-        const BatchView& batch = *input_.batch;
-        compiled_.loss->run(
-            {.samples = member.samples,
-             .member = member.index,
-             .logits = values,
-             .labels = batch.labels == nullptr ? nullptr : batch.labels + member.begin,
-             .targets = batch.targets == nullptr ? nullptr : batch.targets + member.begin * outputs,
-             .scale = 1.0F / static_cast<float>(plan_->batch),
-             .gradient = address(plan_->gradients[logits], member)});
+        LossSlice slice = loss_slice(member);
+        slice.logits = values;
+        slice.gradient = address(plan_->gradients[logits], member);
+        compiled_.loss->run(slice);
     }
 
     void end(const Segment& segment) {
@@ -222,7 +247,7 @@ private:
         switch (place.kind) {
             case Place::Kind::kInput:
                 // Inputs are never written: kernels take them through const pointers.
-                return const_cast<float*>(input_.batch->samples) + before / sizeof(float);
+                return const_cast<float*>(input_of(graph_, *input_.batch)) + before / sizeof(float);
             case Place::Kind::kBatch:
                 return reinterpret_cast<float*>(arena_ + place.offset + before);
             case Place::Kind::kSlice: return reinterpret_cast<float*>(member.region + place.offset);
@@ -246,6 +271,7 @@ private:
     const Graph& graph_;
     Device& device_;
     CompiledGraph compiled_;
+    std::vector<LossSums> fused_sums_;  ///< per member: of a loss that a kernel includes
     std::map<std::int64_t, ExecutionPlan> plans_;
     bool profiling_ = false;
     LayerTimes times_;

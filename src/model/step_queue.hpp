@@ -33,12 +33,13 @@ public:
         const BatchView& batch = *input_.batch;
         const auto size = static_cast<std::size_t>(batch.size);
         const auto floats = static_cast<std::size_t>(graph_.input_shape().elements());
-        const auto outputs = static_cast<std::size_t>(graph_.classes());
+        const auto outputs = static_cast<std::size_t>(graph_.outputs());
         void* samples =
-            support_ == nullptr ? static_cast<void*>(at(activation(0))) : at(plan_->samples);
-        stream_.copy(samples, batch.samples, size * floats * sizeof(float));
+            converts_input() ? static_cast<void*>(at(plan_->samples)) : at(activation(0));
+        stream_.copy(samples, input_of(graph_, batch), size * floats * sizeof(float));
         if (input_.logits == nullptr && graph_.loss() == LossKind::kSoftmaxCrossEntropy) {
-            stream_.copy(at(plan_->labels), batch.labels, size * sizeof(std::int32_t));
+            const auto labels = size * static_cast<std::size_t>(graph_.positions());
+            stream_.copy(at(plan_->labels), batch.labels, labels * sizeof(std::int32_t));
         } else if (input_.logits == nullptr) {
             stream_.copy(at(plan_->targets), batch.targets, size * outputs * sizeof(float));
         }
@@ -51,6 +52,8 @@ public:
     void arrive() {
         if (support_ != nullptr) {
             support_->refresh_weights();
+        }
+        if (converts_input()) {
             support_->load_input(compiled_.formats[0],
                                  reinterpret_cast<const float*>(at(plan_->samples)),
                                  at(activation(0)), plan_->batch);
@@ -107,6 +110,11 @@ public:
     }
 
 private:
+    /// Tokens arrive as kernels read them.
+    [[nodiscard]] bool converts_input() const {
+        return support_ != nullptr && !graph_.reads_tokens();
+    }
+
     void run_kernel(const PlannedStep& planned) {
         const Step& step = planned.step;
         const auto index = static_cast<std::size_t>(step.node);

@@ -260,7 +260,7 @@ private:
         }
         setting_.stream.copy(
             run_.input.logits, queue_.outputs(),
-            static_cast<std::size_t>(run_.plan->batch * setting_.graph.classes()) * sizeof(float));
+            static_cast<std::size_t>(run_.plan->batch * setting_.graph.outputs()) * sizeof(float));
         setting_.stream.synchronize();
         return {};
     }

@@ -76,7 +76,7 @@ private:
 
     void request_staging() {
         const Graph& graph = compiled_.graph;
-        const auto outputs = static_cast<std::size_t>(graph.classes()) * sizeof(float);
+        const auto outputs = static_cast<std::size_t>(graph.outputs()) * sizeof(float);
         if (staged_) {
             const auto floats = static_cast<std::size_t>(graph.input_shape().elements());
             request_bytes(floats * sizeof(float), kArrival, kArrival, plan_.samples);
@@ -85,7 +85,8 @@ private:
             }
         }
         if (graph.loss() == LossKind::kSoftmaxCrossEntropy) {
-            request_bytes(sizeof(std::int32_t), kArrival, end_, plan_.labels);
+            request_bytes(static_cast<std::size_t>(graph.positions()) * sizeof(std::int32_t),
+                          kArrival, end_, plan_.labels);
         } else {
             request_bytes(outputs, kArrival, end_, plan_.targets);
         }

@@ -50,7 +50,10 @@ OptimizerOptions optimizer_options(const LearningOptions& options) {
             .momentum = options.momentum,
             .nesterov = options.nesterov,
             .weight_decay = options.weight_decay,
-            .decoupled = options.optimizer == OptimizerKind::kAdamW};
+            .decoupled = options.optimizer == OptimizerKind::kAdamW,
+            .beta1 = options.beta1,
+            .beta2 = options.beta2,
+            .epsilon = options.epsilon};
 }
 
 void Optimizer::update(std::span<float> theta, std::span<const float> gradient, double fraction,

@@ -24,9 +24,17 @@ void each_optimizer_option(Options& o, const Visit& visit) {
 }
 
 template <class Options, class Visit>
-void each_decay_option(Options& o, const Visit& visit) {
+void each_step_option(Options& o, const Visit& visit) {
     visit({"--weight-decay", "Weight decay, not on biases and batch norms (adamw: decoupled)"},
           o.weight_decay, kWeightDecayLimits);
+    visit({"--beta1", "Decay of adamw's mean gradient"}, o.beta1, kBetaLimits);
+    visit({"--beta2", "Decay of adamw's mean squared gradient"}, o.beta2, kBetaLimits);
+    visit({"--epsilon", "What adamw adds to the root of the mean squared gradient"}, o.epsilon,
+          kEpsilonLimits);
+    visit({"--clip-norm",
+           "Gradients with a larger Euclidean norm are scaled to it; 0: none. Servers: each "
+           "worker's gradient, ring: the mean, local steps: each step's (docs/servers.md)"},
+          o.clip_norm, kClipNormLimits);
 }
 
 }  // namespace cohort

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/learning_options.hpp"
 #include "sched/engine/fire_sum.hpp"
 
 namespace cohort {
@@ -68,7 +69,12 @@ std::vector<double> EffectInterpreter::coefficients(const Fire& fire) const {
         const LeaseOrder* lease = session_.leases().open().find(fire.pushes[i].ticket.lease);
         steps.push_back(lease == nullptr ? 1 : lease->work.steps);
     }
-    return sum_coefficients(fire, steps, session_.options().reference_batch);
+    std::vector<double> weights = sum_coefficients(fire, steps, session_.options().reference_batch);
+    for (std::size_t i = 0; i < weights.size() && fire.work == Work::kGradient; ++i) {
+        weights[i] *=
+            clip_factor(session_.options().clip_norm, fire.pushes[i].ticket.gradient_norm);
+    }
+    return weights;
 }
 
 UpdateOrder EffectInterpreter::order_of(const Fire& fire) {

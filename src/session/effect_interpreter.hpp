@@ -15,7 +15,7 @@ namespace cohort {
 /// A push as it arrived: what the engine is told, and what it need not know.
 struct SessionPush {
     PushTicket ticket;
-    std::int64_t correct = 0;  ///< samples that were classified correctly
+    double correct = 0;  ///< samples that were classified correctly
 };
 
 /// An update that has been decided.
@@ -38,7 +38,7 @@ struct UpdateOrder {
     // Over all terms:
     std::int64_t samples = 0;
     double loss_sum = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     double gradient_norm = 0;  ///< mean
 };
 

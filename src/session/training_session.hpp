@@ -44,6 +44,8 @@ struct SessionOptions {
     bool measure_gradients = false;  ///< whatever the mode
     /// In updates, of gradients and deltas alike: a plan's weights are for servers.
     bool only_samples_weigh = false;
+    /// Servers: LearningOptions::clip_norm, of each push; a ring clips the mean itself.
+    double clip_norm = 0;
     bool monitor_load = true;  ///< false: nothing depends on times, the run can be repeated
     /// The learning rate after so many samples, before a plan's own scale.
     std::function<double(std::int64_t samples)> learning_rate;

@@ -102,6 +102,28 @@ class DataTest(ProgramTest):
         run(*words, "--label-column", "id", "--classes", 300)
         run(*words, "--label-column", "id", "--classes", 2_000_000_000, code=3)
 
+    def test_sizes_of_images_are_checked(self):
+        words = ["import", "--input", self.folder, "--output", self.folder / "x.h5"]
+        for size in ("0x5", "224", "4x", "x4", "4x4x4", "99999x4"):
+            self.assertIn("[--size]", run(*words, "--format", "folder", "--size", size, code=2).stderr)
+        self.assertIn("--format folder", run(*words, "--size", "4x4", code=2).stderr)
+        log = run(*words, "--format", "folder", "--shape", "1,4,4", code=2).stderr
+        self.assertIn("--size instead of --shape", log)
+
+    def test_doubts_about_a_set_are_named(self):
+        path = self.folder / "doubts.h5"
+        with h5py.File(path, "w") as f:
+            f.attrs.update(format="cohort-dataset", version=1, classes=4, mean=[0.485] * 12, std=[0.229] * 12)
+            for group in "train", "test":
+                f[f"{group}/samples"] = np.full((8, 12, 12, 3), 200, np.uint8)
+                f[f"{group}/labels"] = np.zeros(8, np.int32)
+        log = run("info", "--data", path).stdout
+        self.assertIn("multiply both by 255", log)
+        self.assertIn("look like [H,W,C]", log)
+        log = run("info", "--data", self.data).stdout
+        self.assertNotIn("multiply", log)
+        self.assertNotIn("look like", log)
+
     def test_a_pipe_is_an_error_at_once(self):
         pipe = self.folder / "pipe.csv"
         os.mkfifo(pipe)

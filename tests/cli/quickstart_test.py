@@ -91,6 +91,17 @@ class Quickstart(ProgramTest):
         self.assertIn("from-file/model.h5", self.quickstart("--config", "job.toml"))
         self.assertEqual(events(self.tree / "from-file")[-1]["updates"], 1)
 
+    def test_a_model_of_text_trains_on_text_and_writes(self):
+        (self.tree / "a.txt").write_text("In the beginning was the word.\n" * 200)
+        cli_support.run("import", "--format", "text", "--input", self.tree / "a.txt", "--test-fraction", 0.1,
+                        "--context", 8, "--output", self.tree / "data/kjv.h5")
+        shown = self.run_script("--model", "gpt:16,1,2", "--threads", "1", "--epochs", 2, "--batch", 8)
+        start = events(self.tree / "runs/quickstart/ring", "start")[0]
+        self.assertEqual((start["data"], start["optimizer"]), ("data/kjv.h5", "adamw"))
+        self.assertRegex(shown, r"test perplexity +\d+\.\d\d +\d+\.\d\d\n")
+        self.assertEqual(shown.split("== what the model writes\n")[1].count("In the beginning"), 2)
+        self.assertNotIn("what the model writes", self.quickstart("--samples", 40, "--arch", "ring"))
+
     def test_old_results_are_not_shown_as_new(self):
         self.quickstart("--arch", "ring", "--samples", 40)
         self.assertIn("--lr-schedule", self.quickstart("--help"))

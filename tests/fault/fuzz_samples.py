@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import typing
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/cli"))
 import cli_support  # noqa: E402
@@ -53,6 +54,16 @@ def write_idx(path, values):
     head = struct.pack(">HBB", 0, 8, values.ndim) + struct.pack(f">{values.ndim}I", *values.shape)
     content = head + values.astype(np.uint8).tobytes()
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+
+
+def write_png(path, pixels):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    height, width = pixels.shape
+    rows = b"".join(b"\0" + row.astype(np.uint8).tobytes() for row in pixels)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 class Maker:
@@ -105,6 +116,16 @@ class Maker:
         np.save(folder / "x.npy", self.samples)
         np.save(folder / "y.npy", self.labels)
         self.add("npy", folder, ["x.npy", "y.npy"], damage.damage_bytes, take("x.npy", "y.npy"))
+        for name, save in ("npz", np.savez), ("npz-deflated", np.savez_compressed):
+            folder = self.new(name)
+            save(folder / "a.npz", x=self.samples, y=self.labels)
+            self.add(name, folder, ["a.npz"], damage.damage_bytes, take("a.npz"))
+        folder = self.new("images")
+        for index in range(24):
+            write_png(folder / f"all/class{index % 2}/{index}.png", self.samples[index, 0])
+        self.add("images", folder, ["all/class0/0.png", "all/class1/1.png"], damage.damage_bytes,
+                 lambda f: ["import", "--format", "folder", "--input", f / "all", "--test-fraction", 0.3, "--output",
+                            f / "out.h5"])
         for ending in ("", ".gz"):
             folder = self.new(f"idx{ending}")
             names = [f"images-idx3-ubyte{ending}", f"labels-idx1-ubyte{ending}"]
@@ -122,6 +143,43 @@ class Maker:
         records[:, 0] %= 10
         (folder / "data_batch_1.bin").write_bytes(records.tobytes())
         self.add("cifar10", folder, ["data_batch_1.bin"], damage.damage_bytes, take("data_batch_1.bin"))
+
+    def language(self):
+        """Text, the data set made of it, a tokenizer.json and a model."""
+        words = "the sea saw a ship, and the ship saw land: \u00e9t\u00e9. It's 12 o'clock\n".split(" ")
+        draw = np.random.default_rng(7)
+        text = " ".join(words[i] for i in draw.integers(0, len(words), 600))
+        def take(*more):
+            return lambda f: ["import", "--format", "text", "--input", f / "a.txt", "--test-fraction", 0.25, "--context",
+                              6, "--output", f / "out.h5", *(f / word if word == "t.json" else word for word in more)]
+        folder = self.new("text")
+        (folder / "a.txt").write_text(text)
+        self.add("text", folder, ["a.txt"], damage.damage_text, take(), take("--tokens", "bytes"))
+        folder = self.new("tokenizer")
+        (folder / "a.txt").write_text(text)
+        letters = [chr(byte) if 0x21 <= byte <= 0x7e or (0xa1 <= byte and byte != 0xad) else None for byte in range(256)]
+        free = iter(range(256, 512))
+        letters = [letter or chr(next(free)) for letter in letters]
+        vocab = {letter: number for number, letter in enumerate([*letters, "sh", "shi", "\u0120s"])}
+        (folder / "t.json").write_text(json.dumps({
+            "added_tokens": [{"id": 259, "content": "<end>"}], "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+            "model": {"type": "BPE", "vocab": vocab, "merges": ["s h", "sh i", "\u0120 s"]}}))
+        self.add("tokenizer.json", folder, ["t.json"], damage.damage_text, take("--tokens", "t.json"))
+        folder = self.new("tokens")
+        run(*take()(self.folder / "text")[:-1], folder / "a.h5")
+        self.add("hdf5-tokens", folder, ["a.h5"], damage.damage_hdf5,
+                 lambda f: ["info", "--data", f / "a.h5", "--verify"],
+                 lambda f: ["train", "--data", f / "a.h5", "--model", "gpt:8,1,1", "--batch", 8, "--threads", 1,
+                            "--samples", 16, "--out", f / "out"])
+        model = self.new("text-model")
+        run("train", "--data", folder / "a.h5", "--model", "gpt:8,1,1", "--batch", 8, "--threads", 1, "--samples", 16,
+            "--out", model / "out")
+        shutil.copy(model / "out/model.h5", model)
+        shutil.rmtree(model / "out")
+        self.add("text model.h5", model, ["model.h5"], damage.damage_store,
+                 lambda f: ["generate", "--model-file", f / "model.h5", "--prompt", "the sea", "--tokens", 5,
+                            "--threads", 1])
 
     def texts(self):
         folder = self.new("config")
@@ -226,6 +284,6 @@ class Maker:
 
 def kinds(cohort, folder):
     maker = Maker(cohort, folder)
-    for make in (maker.datasets, maker.imports, maker.texts, maker.runs, maker.models, maker.results, maker.control):
+    for make in (maker.datasets, maker.imports, maker.language, maker.texts, maker.runs, maker.models, maker.results, maker.control):
         make()
     return maker.kinds

@@ -129,13 +129,13 @@ double accuracy(Replica& replica, const Images& images) {
     std::vector<std::int64_t> numbers(images.labels.size());
     std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
     Batch batch;
-    std::int64_t correct = 0;
+    double correct = 0;
     constexpr std::int64_t kSize = 500;
     for (std::int64_t at = 0; at < images.count(); at += kSize) {
         batch.take(images, numbers.data() + at, std::min(kSize, images.count() - at));
         correct += replica.evaluate(batch.view()).correct;
     }
-    return static_cast<double>(correct) / static_cast<double>(images.count());
+    return correct / static_cast<double>(images.count());
 }
 
 /// One epoch in an order drawn from seed and epoch; the rate falls along a half cosine over all.

@@ -23,6 +23,9 @@ cohort_add_mpi_test(NAME comm_pace_test SOURCES mpi/comm_pace_test.cpp LIBS coho
 cohort_add_mpi_test(NAME ring_sums_test SOURCES mpi/ring_sums_test.cpp LIBS cohort::comm
   RANKS 1 2 3 4 TIMEOUT 300)
 
+cohort_add_mpi_test(NAME ring_wire_test SOURCES mpi/ring_wire_test.cpp LIBS cohort::comm
+  RANKS 1 2 3 4)
+
 add_executable(ring_wait_program mpi/ring_wait_program.cpp)
 target_link_libraries(ring_wait_program PRIVATE cohort::comm cohort_build_settings)
 set_target_properties(ring_wait_program PROPERTIES CXX_EXTENSIONS OFF)
@@ -35,3 +38,9 @@ add_test(NAME server_exchange_test
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mpi/server_exchange_test.py
     $<TARGET_FILE:cohort> -- ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS})
 cohort_test_properties(server_exchange_test LABELS mpi PROCESSORS 2 TIMEOUT 240)
+
+add_test(NAME wire_test
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mpi/wire_test.py
+    $<TARGET_FILE:cohort> ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
+cohort_test_properties(wire_test LABELS mpi fault PROCESSORS 2 TIMEOUT 400)
+set_tests_properties(wire_test PROPERTIES RUN_SERIAL ON)

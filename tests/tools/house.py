@@ -36,7 +36,8 @@ CLASS_EXCEPTIONS = {
     "ChooserRun": ((13, 22), RIG),
     "RunRow": ((0, 33), "a row of the sweep's table"),
     "FlowRig": ((23, 7), RIG),
-    "GraphBuilder": ((23, 3), "one function per layer"),
+    "GraphBuilder": ((29, 3), "one function per layer"),
+    "TwinBuilder": ((24, 5), "one function per layer"),
     "UpdateEngine": ((22, 1), "one function per event and question"),
 }
 

@@ -42,6 +42,7 @@ public:
     }
 
     [[nodiscard]] AllReduceAlgorithm algorithm() const noexcept override { return algorithm_; }
+    void set_rest(RoundRest rest) override { progress_->set_rest(rest); }
 
 private:
     float* start(std::uint64_t ordinal) override {

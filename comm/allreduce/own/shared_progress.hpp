@@ -23,6 +23,11 @@ public:
     [[nodiscard]] bool sends() const noexcept {
         return buckets_ != nullptr || summaries_ != nullptr;
     }
+    void set_rest(RoundRest rest) {
+        if (buckets_ != nullptr) {
+            buckets_->set_rest(rest);
+        }
+    }
     /// Nothing of this rank's last round is in flight or still to be sent.
     [[nodiscard]] bool round_quiet() const noexcept;
     /// On the communication thread, or when it does not poll this object.

@@ -66,6 +66,8 @@ public:
     /// One step of a round. @param arrived  buckets that this member has finished
     /// True: something moved.
     virtual bool advance(std::uint64_t ordinal, std::int64_t arrived) = 0;
+    /// See AllReduce. From any thread.
+    virtual void set_rest(RoundRest /*rest*/) {}
     /// No request is in flight.
     [[nodiscard]] virtual bool quiet() const = 0;
 };

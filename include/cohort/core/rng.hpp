@@ -21,6 +21,8 @@ enum class RngPurpose : std::uint32_t {
     kPredictor = 10,
     kBootstrap = 11,
     kFleet = 12,
+    kGenerate = 13,
+    kImport = 14,
     kTest = 100,
 };
 

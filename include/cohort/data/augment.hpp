@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,9 +20,9 @@ struct AugmentOptions {
 /// Errors: UsageError with the grammar.
 [[nodiscard]] AugmentOptions parse_augment(std::string_view text, std::uint64_t seed);
 
-/// Turns a stored sample into what the network sees: augmented, then (x - mean) / std per channel,
-/// as float [C,H,W] or [F]. Padding is 0 after normalisation, that is the mean colour. Random draws
-/// depend on (seed, sample id, epoch) alone. Immutable, so thread safe.
+/// Turns a stored sample of numbers into what the network sees: augmented, then (x - mean) / std
+/// per channel, as float [C,H,W] or [F]. Padding is 0 after normalisation, that is the mean colour.
+/// Random draws depend on (seed, sample id, epoch) alone. Immutable, so thread safe.
 class SampleTransform {
 public:
     /// Errors: ShapeError for a shape other than [C,H,W] or [F], mean and std not of one entry per
@@ -45,5 +46,10 @@ private:
     std::vector<float> mean_;     // per channel
     std::vector<float> inverse_;  // 1 / std per channel
 };
+
+/// The transform of a set's samples; none for tokens, which stay as they are. Errors: those of
+/// SampleTransform; UsageError for augmentation of tokens.
+[[nodiscard]] std::optional<SampleTransform> make_transform(const SampleSetInfo& info,
+                                                            const AugmentOptions& options);
 
 }  // namespace cohort

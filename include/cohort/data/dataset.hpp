@@ -20,8 +20,8 @@ inline constexpr int kDatasetVersion = 1;
 /// layout. Checks everything that does not need all samples: format and attributes, shapes, types,
 /// counts, every label, and that the samples were written completely. In the result `mean` and
 /// `std` always have sample_shape[0] entries, the number of channels of [C,H,W] or of features of
-/// [F]. Blocks; `thread` must outlive the result. Errors: FileError naming the file, the data set
-/// or attribute, expected and got.
+/// [F]; tokens have neither. Blocks; `thread` must outlive the result. Errors: FileError naming the
+/// file, the data set or attribute, expected and got.
 [[nodiscard]] std::unique_ptr<SampleSource> open_dataset(const std::string& path,
                                                          const std::string& group,
                                                          Hdf5Thread& thread);
@@ -43,10 +43,11 @@ struct DatasetCheck {
 
 /// Properties of a dataset that a DatasetWriter needs before the first sample.
 struct DatasetSpec {
-    std::vector<std::int64_t> sample_shape;  ///< [C,H,W] or [F]
+    std::vector<std::int64_t> sample_shape;  ///< [C,H,W], [F], or [T] of tokens
     SampleType type = SampleType::kU8;
-    std::int64_t classes = 0;        ///< 0: the largest label plus one
-    std::string source;              ///< where the data came from, for people
+    std::int64_t classes = 0;  ///< 0: the largest label plus one; tokens: those of the vocabulary
+    std::shared_ptr<const Vocabulary> vocabulary;  ///< of tokens, kept in the file; may be none
+    std::string source;                            ///< where the data came from, for people
     std::int64_t chunk_samples = 0;  ///< 0: 256, fewer when a chunk would exceed 1 MiB
     int compress_level = 0;          ///< gzip 1..9, 0 for none
 };
@@ -68,9 +69,10 @@ public:
     /// Without commit(): removes the temporary file.
     ~DatasetWriter();
 
-    /// Adds labels.size() samples, row-major in the host's byte order, to `group`.
-    /// Errors: FileError for a label below 0 or not below a given `classes`, a sample value that
-    /// is not finite, or a write that failed (disk full); the writer is then only good to destroy.
+    /// Adds samples, row-major in the host's byte order, to `group`; windows of tokens have T+1
+    /// tokens and no labels. Errors: FileError for a label or token below 0 or not below a given
+    /// `classes`, a sample value that is not finite, or a write that failed (disk full); the writer
+    /// is then only good to destroy.
     void append(DatasetGroup group, std::span<const std::byte> samples,
                 std::span<const std::int32_t> labels);
 

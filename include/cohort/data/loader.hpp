@@ -51,9 +51,12 @@ public:
     [[nodiscard]] const Lease& lease() const noexcept;
     [[nodiscard]] std::int64_t size() const noexcept { return lease().size(); }
     [[nodiscard]] std::uint32_t epoch() const noexcept { return lease().epoch; }
-    /// [N, sample shape], normalised, 64-byte aligned, from LoaderOptions::allocator.
+    /// [N, sample shape], normalised, 64-byte aligned, from LoaderOptions::allocator; empty for
+    /// tokens.
     [[nodiscard]] std::span<const float> samples() const noexcept;
-    /// [N], same memory.
+    /// [N,T], in the place of samples; empty for other samples.
+    [[nodiscard]] std::span<const std::int32_t> tokens() const noexcept;
+    /// [N], of tokens [N,T], same memory.
     [[nodiscard]] std::span<const std::int32_t> labels() const noexcept;
     /// [N], = lease().samples.
     [[nodiscard]] std::span<const std::int64_t> sample_ids() const noexcept {

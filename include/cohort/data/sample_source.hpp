@@ -1,24 +1,49 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "cohort/core/words.hpp"
+#include "cohort/data/vocabulary.hpp"
 
 namespace cohort {
 
-enum class SampleType { kU8, kF32 };
+/// How the values of samples are stored: numbers (uint8, float32), or tokens of text (uint16,
+/// int32).
+enum class SampleType { kU8, kF32, kU16, kI32 };
+
+template <>
+inline constexpr auto kWords<SampleType> = std::to_array<std::string_view>({"uint8", "float32",
+                                                                            "uint16", "int32"});
+
+/// Whether a sample is a window of tokens of text.
+[[nodiscard]] constexpr bool holds_tokens(SampleType type) noexcept {
+    return type == SampleType::kU16 || type == SampleType::kI32;
+}
+
+/// Of a stored value.
+[[nodiscard]] constexpr std::size_t value_bytes(SampleType type) noexcept {
+    return type == SampleType::kU8 ? 1 : type == SampleType::kU16 ? 2 : 4;
+}
 
 /// Facts about a set of samples that are known without reading them.
 struct SampleSetInfo {
-    std::vector<std::int64_t> sample_shape;  ///< [C,H,W] or [F]
+    /// What a network sees of a sample: [C,H,W], [F], or the positions [T] of a window of tokens,
+    /// which is stored as T+1 tokens: its labels are the same tokens, shifted by one.
+    std::vector<std::int64_t> sample_shape;
     SampleType type = SampleType::kU8;
     std::int64_t samples = 0;
     std::int64_t chunk_samples = 0;  ///< samples per storage chunk; the last may be shorter
-    std::int64_t classes = 0;
-    std::vector<float> mean;  ///< [sample_shape[0]], in stored units (u8: 0..255)
-    std::vector<float> std;   ///< [sample_shape[0]], > 0
-    std::string source;       ///< where the data came from, for people
+    std::int64_t classes = 0;        ///< of tokens: those of the vocabulary
+    std::vector<float> mean;  ///< [sample_shape[0]], in stored units (u8: 0..255); tokens: empty
+    std::vector<float> std;   ///< [sample_shape[0]], > 0; tokens: empty
+    std::shared_ptr<const Vocabulary> vocabulary;  ///< of tokens, where the file has it
+    std::string source;                            ///< where the data came from, for people
     /// Checksum in any notation: of the whole file if the file records one, else of labels and some
     /// samples.
     std::string checksum;
@@ -32,8 +57,17 @@ struct SampleSetInfo {
         }
         return product;
     }
+    [[nodiscard]] bool tokens() const noexcept { return holds_tokens(type); }
+    /// Labels of a sample: one, or one for each token.
+    [[nodiscard]] std::int64_t positions() const noexcept {
+        return tokens() ? sample_shape.front() : 1;
+    }
+    [[nodiscard]] std::vector<std::int64_t> stored_shape() const {
+        return tokens() ? std::vector{sample_shape.front() + 1} : sample_shape;
+    }
+    /// As stored.
     [[nodiscard]] std::size_t sample_bytes() const noexcept {
-        return static_cast<std::size_t>(sample_elements()) * (type == SampleType::kU8 ? 1 : 4);
+        return static_cast<std::size_t>(sample_elements() + (tokens() ? 1 : 0)) * value_bytes(type);
     }
     [[nodiscard]] std::int64_t chunks() const noexcept {
         return (samples + chunk_samples - 1) / chunk_samples;
@@ -45,8 +79,13 @@ struct RawChunk {
     std::int64_t first_sample = 0;
     std::int64_t samples = 0;
     std::vector<std::byte> data;       ///< samples * sample_bytes(), row-major
-    std::vector<std::int32_t> labels;  ///< [samples]
+    std::vector<std::int32_t> labels;  ///< [samples]; empty for tokens, which `data` holds
 };
+
+/// A stored window of tokens as a network sees it: each position's token, and the token that
+/// follows it as its label. @param stored  positions + 1 tokens  @param tokens, labels [positions]
+void split_window(const std::byte* stored, SampleType type, std::int64_t positions,
+                  std::int32_t* tokens, std::int32_t* labels);
 
 /// A source of whole chunks of labelled samples. Thread safe: an implementation over HDF5 passes
 /// the read to the process's one HDF5 thread.

@@ -16,7 +16,7 @@ namespace cohort {
 
 /// Order and type of one sample's elements in memory.
 struct TensorFormat {
-    Shape shape;             ///< [C,H,W], [T,F] or [F], without the batch
+    Shape shape;             ///< [C,H,W], [T,F], [F] or tokens [T], without the batch
     std::int64_t block = 1;  ///< 1: row-major; b: [ceil(C/b),H,W,b], missing channels are zero;
                              ///< so C or more is NHWC, how the GPU has every [C,H,W]
     ElementType type = ElementType::kF32;
@@ -99,6 +99,9 @@ struct KernelBinding {
     std::vector<float*> gradients;
     std::vector<const float*> state;
     std::vector<float*> batch_state;
+    /// The first gradient is added to what a kernel that ran earlier in the backward pass has
+    /// assigned: both share the parameter (tied weights). Only embedding and linear do so.
+    bool adds = false;
 };
 
 /// Static facts by which the executor plans memory and order. Bytes for sample-addressed memory
@@ -144,6 +147,33 @@ struct KernelSlice {
     std::uint32_t epoch = 0;
 };
 
+/// What a network is trained to make small.
+enum class LossKind {
+    kSoftmaxCrossEntropy,  ///< of logits and a label
+    kMeanSquaredError,     ///< of outputs and as many targets, mean over a sample's outputs
+};
+
+/// Sums of the loss over a batch.
+struct LossSums {
+    double loss = 0;  ///< cross entropy in nats, or squared errors
+    /// Of every sample the share of its labels that are the arg max of their logits (the first of
+    /// equals wins): 0 or 1 for a sample with one label. 0 for squared errors.
+    double correct = 0;
+};
+
+/// One slice of outputs and what they should be. Logits and gradient are of the type of the
+/// context's only input, which is their format; kF32 where it has none.
+struct LossSlice {
+    std::int64_t samples = 0;
+    int member = 0;
+    const float* logits = nullptr;         ///< [samples, outputs] or [samples, T, V], row-major
+    const std::int32_t* labels = nullptr;  ///< [samples] or [samples, T]; cross entropy
+    const float* targets = nullptr;        ///< [samples, outputs]; squared error
+    float scale = 1;                       ///< of the gradient; 1/N gives the mean's gradient
+    /// (softmax - one hot) * scale, or 2/outputs (output - target) * scale; or nullptr.
+    float* gradient = nullptr;
+};
+
 /// A layer compiled for a device. The executor cuts the batch into slices and runs several
 /// kernels on one slice while it is in cache; sums over the batch are kept per team member and
 /// put together, always in the same order, at the end of a pass.
@@ -168,38 +198,17 @@ public:
 
     virtual void begin_backward(std::byte* /*shared*/) {}
     virtual void backward(int pass, const KernelSlice& slice) = 0;
+    /// Of a kernel made by Layer::compile_with_loss, in place of forward, loss and backward: has
+    /// neither output nor output gradient.
+    virtual LossSums backward_with_loss(const KernelSlice& /*slice*/, const LossSlice& /*loss*/) {
+        return {};
+    }
     /// After the last pass the parameter gradients are assigned.
     virtual void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {}
 
 protected:
     KernelTraits traits_;  ///< set by the constructor
     KernelBinding binding_;
-};
-
-/// What a network is trained to make small.
-enum class LossKind {
-    kSoftmaxCrossEntropy,  ///< of logits and a label
-    kMeanSquaredError,     ///< of outputs and as many targets, mean over a sample's outputs
-};
-
-/// Sums of the loss over a batch.
-struct LossSums {
-    double loss = 0;  ///< cross entropy in nats, or squared errors
-    /// Arg max equals the label (the first of equals wins); 0 for squared errors.
-    std::int64_t correct = 0;
-};
-
-/// One slice of outputs and what they should be. Logits and gradient are of the type of the
-/// context's only input, which is their format; kF32 where it has none.
-struct LossSlice {
-    std::int64_t samples = 0;
-    int member = 0;
-    const float* logits = nullptr;         ///< [samples, outputs], row-major
-    const std::int32_t* labels = nullptr;  ///< [samples]; cross entropy
-    const float* targets = nullptr;        ///< [samples, outputs]; squared error
-    float scale = 1;                       ///< of the gradient; 1/N gives the mean's gradient
-    /// (softmax - one hot) * scale, or 2/outputs (output - target) * scale; or nullptr.
-    float* gradient = nullptr;
 };
 
 /// The loss at the end of a network. begin() and run() only queue work and can be recorded;
@@ -210,9 +219,10 @@ public:
     virtual void run(const LossSlice& slice) = 0;
     [[nodiscard]] virtual LossSums finish() = 0;
 };
-/// @param outputs  of one sample: classes, or numbers with a target each
+/// @param output  shape of one sample's outputs: [classes], [T, classes] with a label per position
+/// (the loss of a sample is the mean over its positions), or that of the targets
 [[nodiscard]] std::unique_ptr<LossKernel> make_loss(LossKind kind, const KernelContext& context,
-                                                    std::int64_t outputs);
+                                                    const Shape& output);
 
 /// to += from, `count` floats of host memory; used where a tensor has several consumers. On a GPU
 /// KernelSupport::add_into does it.

@@ -59,12 +59,24 @@ public:
 
     /// Makes the layer's kernel for a device. Errors: DeviceError when the device has none.
     [[nodiscard]] virtual std::unique_ptr<Kernel> compile(const KernelContext& context) const = 0;
+    /// The layer and the softmax cross entropy of its output as one kernel for training, which
+    /// never has the logits of a whole batch in memory; nullptr when there is none.
+    [[nodiscard]] virtual std::unique_ptr<Kernel> compile_with_loss(
+        const KernelContext& /*context*/) const {
+        return nullptr;
+    }
 };
 
 [[nodiscard]] std::shared_ptr<const Layer> make_conv(const ConvOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_linear(const LinearOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_lstm(const LstmOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_last_position();
+/// @param vocabulary  different tokens, the rows of its table
+[[nodiscard]] std::shared_ptr<const Layer> make_embedding(const EmbeddingOptions& options,
+                                                          std::int64_t vocabulary);
+[[nodiscard]] std::shared_ptr<const Layer> make_position(const PositionOptions& options);
+[[nodiscard]] std::shared_ptr<const Layer> make_layer_norm(const LayerNormOptions& options);
+[[nodiscard]] std::shared_ptr<const Layer> make_attention(const AttentionOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_batch_norm(const BatchNormOptions& options);
 enum class ActivationKind { kRelu, kGelu, kSigmoid, kTanh };
 template <>

@@ -19,6 +19,9 @@ struct ConvOptions {
 struct LinearOptions {
     std::int64_t features = 0;
     bool bias = true;
+    /// The weight starts uniform in +-1/sqrt(F), as is usual in networks of text, instead of normal
+    /// with variance 2/F.
+    bool uniform = false;
 };
 
 /// Long short-term memory over the positions of [T,F], first to last; hidden and cell state start
@@ -31,6 +34,28 @@ struct LstmOptions {
 /// Batch normalisation over batch, height and width (Ioffe & Szegedy 2015).
 struct BatchNormOptions {
     float epsilon = 1e-5F;
+};
+
+/// A row of a table [V, features] per token.
+struct EmbeddingOptions {
+    std::int64_t features = 0;
+};
+
+/// y = scale x + table on [T,F], a row of the table per position.
+struct PositionOptions {
+    bool learned = true;  ///< a parameter [T,F]; false: sines and cosines (Vaswani et al. 2017)
+    float scale = 1;
+};
+
+/// Normalisation of the features of every position (Ba et al. 2016).
+struct LayerNormOptions {
+    float epsilon = 1e-5F;
+};
+
+/// Scaled dot products of queries, keys and values [T,3F], F a multiple of the heads.
+struct AttentionOptions {
+    std::int64_t heads = 1;
+    bool causal = true;  ///< a position sees itself and those before it
 };
 
 struct PoolOptions {

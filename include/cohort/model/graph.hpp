@@ -29,14 +29,23 @@ public:
         std::vector<int> inputs;            ///< values
         int output = -1;                    ///< value
         std::vector<int> parameter_ranges;  ///< indices into parameters().ranges()
+        bool tied = false;                  ///< the first of them is that of an earlier node
         std::vector<int> state_ranges;      ///< indices into state().ranges()
     };
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] const Shape& input_shape() const noexcept { return shapes_.front(); }
     [[nodiscard]] LossKind loss() const noexcept { return loss_; }
-    /// Number of outputs per sample: classes, or values with a target each.
-    [[nodiscard]] std::int64_t classes() const noexcept;
+    /// Classes that a label can have; of a regression the outputs of a sample.
+    [[nodiscard]] std::int64_t classes() const noexcept { return outputs() / positions(); }
+    /// Labels of a sample: T where the logits are [T,V], else 1 (also for a regression).
+    [[nodiscard]] std::int64_t positions() const noexcept;
+    /// Numbers that infer() returns per sample: positions() * classes().
+    [[nodiscard]] std::int64_t outputs() const noexcept;
+    /// The input is tokens, 32-bit integers 0..vocabulary()-1, instead of numbers.
+    [[nodiscard]] bool reads_tokens() const noexcept { return vocabulary_ > 0; }
+    /// Number of different tokens; 0 where the input is numbers.
+    [[nodiscard]] std::int64_t vocabulary() const noexcept { return vocabulary_; }
     /// Trainable parameters (flat buffer table).
     [[nodiscard]] const FlatLayout& parameters() const noexcept { return parameters_; }
     /// Non-trainable state: running mean and variance of batch norms (flat buffer table).
@@ -46,12 +55,15 @@ public:
         return shapes_.at(static_cast<std::size_t>(value.index));
     }
     [[nodiscard]] int values() const noexcept { return static_cast<int>(shapes_.size()); }
-    /// The output value (value 0 is the input): the logits, [classes] per sample, or the outputs of
-    /// a regression, [K] or [T,K].
+    /// The output value (value 0 is the input): the logits, [classes] or [T, classes] per sample,
+    /// or the outputs of a regression, [K] or [T,K].
     [[nodiscard]] Value logits() const noexcept { return logits_; }
-    /// One line per layer: name, kind, output shape, parameters.
+    /// One line per layer: name, kind, output shape, parameters, MFLOP of one sample's forward
+    /// pass.
     [[nodiscard]] std::string describe() const;
-    /// Multiply-add floating-point operations of one training sample (forward and backward).
+    /// Floating-point operations of products (a multiply-add counts 2) for one sample: forward, and
+    /// in training forward and backward.
+    [[nodiscard]] double forward_flops_per_sample() const;
     [[nodiscard]] double training_flops_per_sample() const;
 
     /// Draws initial values for both flat buffers (host memory) from `seed`; each tensor has its
@@ -69,6 +81,13 @@ private:
     std::vector<Initialisation> state_initialisations_;  ///< per state range
     Value logits_;
     LossKind loss_ = LossKind::kSoftmaxCrossEntropy;
+    std::int64_t vocabulary_ = 0;
+};
+
+/// The input of a network that reads text.
+struct TokenInput {
+    std::int64_t positions = 0;   ///< tokens of a sample, T
+    std::int64_t vocabulary = 0;  ///< different tokens, V
 };
 
 /// Builds a network layer by layer:
@@ -85,6 +104,8 @@ class GraphBuilder {
 public:
     /// @param input shape of one sample, [C,H,W], [F] or a sequence [T,F]
     GraphBuilder(std::string name, const Shape& input);
+    /// A network of tokens: the input has shape [T]; only an embedding can read it.
+    GraphBuilder(std::string name, const TokenInput& input);
 
     [[nodiscard]] Value input() const noexcept { return Value{0}; }
     /// Layers made from now on are called `prefix.name`; an empty prefix ends the scope.
@@ -97,6 +118,23 @@ public:
     }
     /// [T,F] -> [T,hidden].
     Value lstm(Value x, const LstmOptions& options) { return append(make_lstm(options), {x}); }
+    /// Tokens [T] -> [T,features]; only of the input of a network that reads tokens.
+    Value embedding(Value tokens, const EmbeddingOptions& options);
+    /// [T,F] -> [T,V]: a linear layer without bias whose weight is the table [V,F] of `embedding`,
+    /// the output of an embedding (Press & Wolf 2017). Their gradients are added.
+    Value linear_tied(Value x, Value embedding);
+    /// [T,F] -> [T,F].
+    Value position(Value x, const PositionOptions& options = {}) {
+        return append(make_position(options), {x});
+    }
+    /// [F] or [T,F], every position by itself.
+    Value layer_norm(Value x, const LayerNormOptions& options = {}) {
+        return append(make_layer_norm(options), {x});
+    }
+    /// Queries, keys and values side by side, [T,3F] -> [T,F].
+    Value attention(Value x, const AttentionOptions& options) {
+        return append(make_attention(options), {x});
+    }
     /// [T,F] -> [F].
     Value last_position(Value x) { return append(make_last_position(), {x}); }
     Value batch_norm(Value x, const BatchNormOptions& options = {}) {
@@ -128,8 +166,10 @@ public:
                       {x});
     }
 
-    /// Ends the network with mean softmax cross entropy on `logits`, shape [classes], and fuses
-    /// layers where possible (batch norm + add + ReLU). The builder is empty afterwards.
+    /// Ends the network with mean softmax cross entropy on `logits`, shape [classes], or
+    /// [T, classes] with a label per position (the loss of a sample is the mean over its
+    /// positions), and fuses layers where possible (batch norm + add + ReLU). The builder is empty
+    /// afterwards.
     /// Errors: ShapeError for unusable logits, UsageError for a layer whose output is not used or a
     /// network without parameters.
     [[nodiscard]] Graph finish(Value logits) {
@@ -144,7 +184,10 @@ public:
     [[nodiscard]] const Shape& shape(Value value) const { return graph_.shape(value); }
 
 private:
-    Value append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs);
+    /// @param tied  range that takes the place of the layer's first parameter; -1: none
+    Value append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs,
+                 int tied = -1);
+    void add_parameters(Graph::Node& node, const std::vector<TensorSpec>& specs, int tied);
     [[nodiscard]] Graph finish_with(Value outputs, LossKind loss);
 
     Graph graph_;

@@ -17,19 +17,23 @@ namespace cohort {
 /// One mini-batch in host memory; the samples may lie in the replica's device memory too.
 struct BatchView {
     const float* samples = nullptr;            ///< [N, input shape], normalised
-    const std::int32_t* labels = nullptr;      ///< [N], 0..classes-1; cross entropy only
+    const std::int32_t* labels = nullptr;      ///< [N, positions], 0..classes-1; cross entropy only
     const std::int64_t* sample_ids = nullptr;  ///< [N], key of dropout masks; else may be null
     std::int64_t size = 0;                     ///< N >= 1
     std::uint32_t epoch = 0;                   ///< second key of dropout masks
     const float* targets = nullptr;            ///< [N, outputs]; squared error only
+    /// [N,T], 0..vocabulary-1, in place of the samples where Graph::reads_tokens()
+    const std::int32_t* tokens = nullptr;
 };
 
 /// Sums over a batch; divide by `samples` for means.
 struct BatchResult {
-    /// Cross entropy, nats; or of every sample the mean squared error of its outputs.
+    /// Cross entropy in nats, of every sample the mean over its positions; or of every sample the
+    /// mean squared error of its outputs.
     double loss_sum = 0;
-    /// Arg max of the logits equals the label; of a regression 0.
-    std::int64_t correct = 0;
+    /// Of every sample the share of its labels that are the arg max of their logits (a whole number
+    /// where a sample has one label); of a regression 0.
+    double correct = 0;
     std::int64_t samples = 0;
 };
 
@@ -99,7 +103,7 @@ public:
     /// Forward and backward. Gradients are *assigned* the mean over the batch. Blocks until the
     /// result is known. Errors: OutOfMemory that names the largest batch that fits (parameters and
     /// state do not change), ShapeError, UsageError for a batch without the labels or targets of
-    /// the loss, or labels outside the classes.
+    /// the loss, labels outside the classes, or tokens outside the vocabulary.
     /// @param seed keys dropout together with the sample ids and the epoch
     /// @return std::nullopt when the observer interrupted the step
     std::optional<BatchResult> train_step(const BatchView& batch, std::uint64_t seed,

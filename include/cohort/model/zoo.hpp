@@ -9,13 +9,30 @@
 
 namespace cohort {
 
-/// Names accepted by `make_model`: softmax, mlp, smallcnn, lenet, resnet20, resnet56, vgg16,
-/// resnet50.
+/// Names accepted by `make_model`, listed with sources, sizes and inputs in docs/models.md.
 [[nodiscard]] std::vector<std::string> model_names();
 
-/// Builds a model of the zoo for samples of shape [C,H,W] (softmax and mlp: any shape).
+/// Whether `make_model` knows the name; also "gpt:WIDTH,DEPTH,HEADS".
+[[nodiscard]] bool is_model(std::string_view name);
+/// Whether that model reads tokens.
+[[nodiscard]] bool reads_text(std::string_view name);
+
+/// What a model is made for.
+struct ModelInput {
+    Shape shape;               ///< of a sample: [C,H,W], [T,F], [F], or [T] tokens
+    std::int64_t classes = 0;  ///< of a label; with tokens the vocabulary
+    bool tokens = false;       ///< samples are windows of T tokens, with a label per position
+};
+
+/// Builds a model of the zoo for samples of shape [C,H,W] (softmax and mlp: any shape), or for
+/// windows of tokens (lstm, transformer, gpt; as many positions as the window has tokens).
 /// Errors: UsageError for an unknown name (listing the known ones), ShapeError for an input the
 /// model cannot take, before anything is allocated.
-[[nodiscard]] Graph make_model(std::string_view name, const Shape& input, std::int64_t classes);
+[[nodiscard]] Graph make_model(std::string_view name, const ModelInput& input);
+/// For samples that are numbers.
+[[nodiscard]] inline Graph make_model(std::string_view name, const Shape& shape,
+                                      std::int64_t classes) {
+    return make_model(name, {.shape = shape, .classes = classes});
+}
 
 }  // namespace cohort

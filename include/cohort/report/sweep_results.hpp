@@ -9,18 +9,20 @@
 
 #include "cohort/core/output.hpp"
 #include "cohort/report/experiment.hpp"
+#include "cohort/sched/target.hpp"
 #include "cohort/sched/update_engine.hpp"
 #include "cohort/sim/simulation.hpp"
 
 namespace cohort {
 
-/// A run's row in the table. All fields but the last two repeat exactly.
+/// A run's row in the table. All fields but the last repeat exactly.
 struct RunRow {
     std::string mode;     ///< name of the mode in the experiment
     std::string pattern;  ///< name of the pattern in the experiment
     ExperimentSeed seed;
     double lr = 0;
     double target_accuracy = 0;  ///< 0: none
+    double target_loss = 0;      ///< 0: none
     std::int64_t budget_samples = 0;
     std::string stop_reason;
     std::optional<double> tta_virtual_s;
@@ -49,7 +51,6 @@ struct RunRow {
     std::string command;  ///< command that repeats the run
     std::string file;     ///< file with the run's result
     double wall_s = 0;
-    double events_per_s = 0;  ///< of the real clock
 };
 
 /// One line of the search for a learning rate.

@@ -21,6 +21,7 @@ inline constexpr Limits<double> kNoiseScaleLimits{.least = 0, .most = 1e15};
 /// Time constant of the parameters' mean, reference batches.
 inline constexpr Limits<double> kEvalAverageLimits{.least = 0, .most = 1e9};
 inline constexpr Limits<double> kTargetLimits{.least = 0, .most = 1};
+inline constexpr Limits<double> kTargetLossLimits{.least = 0, .most = 1e6};
 /// Times by the computer's clock: up to thirty years.
 inline constexpr Limits<double> kSecondsLimits{.least = 0, .most = 1e9};
 inline constexpr Limits<double> kSomeSecondsLimits{

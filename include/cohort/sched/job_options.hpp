@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "cohort/core/wire.hpp"
 #include "cohort/core/words.hpp"
 
 namespace cohort {
@@ -42,10 +43,12 @@ struct JobOptions {
     NodeStaging node_staging = NodeStaging::kAuto;
     ShardSizes shards = ShardSizes::kEqual;
     RebalanceServers rebalance_servers = RebalanceServers::kOn;
+    Wire wire = Wire::kF32;               ///< type in which gradients and parameters travel
     std::string push_tree = "off";        ///< "off", "auto", or groups of nodes, "0,1,2/3,4"
     std::int64_t batch = 1;               ///< samples per step and worker
     std::int64_t samples = 0;             ///< budget in samples applied; 0: by epochs
     double target_accuracy = 0;           ///< in 0..1; the run ends once test accuracy reaches it
+    double target_loss = 0;               ///< the run ends once the test loss is as small; 0: never
     std::int64_t eval_every_samples = 0;  ///< 0: once per epoch
     std::uint64_t seed = 1;               ///< of initial parameters, order, dropout, augmentation
     int threads = 0;                      ///< that compute; 0: all cores

@@ -14,6 +14,7 @@
 #include "cohort/core/statistics.hpp"
 #include "cohort/core/words.hpp"
 #include "cohort/sched/fleet_rules.hpp"
+#include "cohort/sched/target.hpp"
 #include "cohort/sim/simulation.hpp"
 
 // Many jobs on one virtual cluster: stragglers come from the processors and network cards that jobs
@@ -106,6 +107,7 @@ struct FleetJobResult {
     int servers = 0;
     std::uint64_t seed = 0;
     double target_accuracy = 0;  ///< 0: none
+    double target_loss = 0;      ///< 0: none
     FleetJobState state = FleetJobState::kWaiting;
     std::string error;
     // Seconds of the clock, virtual or real, since the fleet began; none: it never came so far.
@@ -136,7 +138,7 @@ struct FleetJobResult {
     [[nodiscard]] bool ended() const noexcept {
         return state == FleetJobState::kTarget || state == FleetJobState::kBudget;
     }
-    [[nodiscard]] bool missed() const noexcept { return target_accuracy > 0 && !target_s; }
+    [[nodiscard]] bool missed() const noexcept { return has_target(*this) && !target_s; }
     /// Seconds since its arrival. None: it has not ended.
     [[nodiscard]] std::optional<double> completion_s() const {
         return ended() && end_s ? std::optional(*end_s - arrival_s) : std::nullopt;

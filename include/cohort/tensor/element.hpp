@@ -9,13 +9,15 @@
 
 namespace cohort {
 
-/// Type of a tensor's elements in device memory. The CPU computes in kF32 alone.
-enum class ElementType : std::uint8_t { kF32, kBf16, kF16 };
+/// Type of a tensor's elements in device memory. The CPU computes in kF32 alone; kI32 is that of
+/// tokens.
+enum class ElementType : std::uint8_t { kF32, kBf16, kF16, kI32 };
 template <>
-inline constexpr auto kWords<ElementType> = std::to_array<std::string_view>({"f32", "bf16", "f16"});
+inline constexpr auto kWords<ElementType> = std::to_array<std::string_view>({"f32", "bf16", "f16",
+                                                                             "i32"});
 
 [[nodiscard]] constexpr std::size_t element_bytes(ElementType type) noexcept {
-    return type == ElementType::kF32 ? 4 : 2;
+    return type == ElementType::kF32 || type == ElementType::kI32 ? 4 : 2;
 }
 
 /// What a replica computes in. Parameters, their gradients, statistics, sums and the optimizer are

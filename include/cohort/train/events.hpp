@@ -32,7 +32,7 @@ struct TrainProgress {
     double train_seconds = 0;           ///< wall time without evaluation pauses, over all parts
     double wall_seconds = 0;            ///< wall time over all parts of a resumed run
     double cpu_seconds = 0;             ///< process CPU time over all parts
-    std::optional<double> tta_seconds;  ///< train_seconds when the target accuracy was reached
+    std::optional<double> tta_seconds;  ///< train_seconds when the target was reached
 };
 
 /// One update, or a mini-batch or round that was dropped.
@@ -50,6 +50,7 @@ struct EvaluationReport {
     double accuracy = 0;  ///< 0..1
     double loss = 0;      ///< mean cross entropy, nats
     std::int64_t samples = 0;
+    bool reads_text = false;           ///< set by evaluate_model: the loss is that of tokens
     double seconds = 0;                ///< pause of the slowest worker; 0 when no worker waited
     std::int64_t samples_applied = 0;  ///< samples applied at the evaluated snapshot
     std::int64_t updates = 0;
@@ -120,11 +121,12 @@ class TrainControl {
 public:
     /// @param options, clock  outlive it  @param budget_samples  after which the run ends
     TrainControl(const TrainOptions& options, const Clock& clock, std::int64_t budget_samples,
-                 std::int64_t epoch_samples)
+                 std::int64_t epoch_samples, bool reads_text)
         : options_(options),
           clock_(clock),
           budget_samples_(budget_samples),
-          epoch_samples_(epoch_samples) {}
+          epoch_samples_(epoch_samples),
+          reads_text_(reads_text) {}
     TrainControl(const TrainControl&) = delete;
     TrainControl& operator=(const TrainControl&) = delete;
     virtual ~TrainControl() = default;
@@ -134,13 +136,15 @@ public:
     /// Samples after which the run ends, and those of one epoch.
     [[nodiscard]] std::int64_t budget_samples() const noexcept { return budget_samples_; }
     [[nodiscard]] std::int64_t epoch_samples() const noexcept { return epoch_samples_; }
+    /// Whether samples are text: losses are those of tokens, and their perplexity is told.
+    [[nodiscard]] bool reads_text() const noexcept { return reads_text_; }
     [[nodiscard]] virtual const TrainProgress& progress() const = 0;
     [[nodiscard]] virtual MetricsFile& metrics() = 0;
     [[nodiscard]] virtual ClusterReport cluster() const = 0;
 
     /// Ends the run after this step; the first reason counts.
     virtual void request_stop(StopReason reason) = 0;
-    /// Notes that the target accuracy was reached after `train_seconds` of training.
+    /// Notes that the target was reached after `train_seconds` of training.
     virtual void reach_target(double train_seconds) = 0;
 
 private:
@@ -148,6 +152,7 @@ private:
     const Clock& clock_;
     std::int64_t budget_samples_;
     std::int64_t epoch_samples_;
+    bool reads_text_;
 };
 
 /// An observer of a run: metrics, the live line, a guard, ... Called on the coordinator's thread,

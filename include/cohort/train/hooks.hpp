@@ -12,7 +12,8 @@ namespace cohort {
 /// dropped because loss or gradient was not finite; warns about each.
 [[nodiscard]] std::unique_ptr<TrainHook> make_nan_guard_hook();
 
-/// Ends the run once the test accuracy reaches `target_accuracy` and notes the training time.
+/// Ends the run once the test accuracy reaches `target_accuracy`, or the test loss `target_loss`,
+/// and notes the training time.
 [[nodiscard]] std::unique_ptr<TrainHook> make_target_hook();
 
 /// Ends the run when `stop_requested` says so.

@@ -58,6 +58,7 @@ struct TrainSummary {
     int returned = 0;                              ///< number of returns of lost workers
     std::string losses;                            ///< for people; empty: no losses
     std::optional<EvaluationReport> test;          ///< the last evaluation, if there was one
+    bool reads_text = false;                       ///< samples are text, losses those of tokens
     double part_s = 0;                 ///< training time of this part without evaluation
     double samples_per_s = 0;          ///< applied in this part / its time without evaluation
     std::uint64_t arena_bytes = 0;     ///< activations and workspaces of the network, largest rank

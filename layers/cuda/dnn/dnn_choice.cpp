@@ -82,6 +82,7 @@ public:
             case ElementType::kF32: return nan_bits(bits, 8, 23);
             case ElementType::kBf16: return nan_bits(bits, 8, 7);
             case ElementType::kF16: return nan_bits(bits, 5, 10);
+            case ElementType::kI32: break;
         }
         return false;
     }

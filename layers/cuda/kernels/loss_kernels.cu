@@ -33,9 +33,9 @@ __device__ Best warp_best(const T* logits, std::int64_t classes, int lane) {
     return best;
 }
 
-__device__ void store_sums(double loss, std::int64_t correct, LossSums* partial) {
+__device__ void store_sums(double loss, double correct, LossSums* partial) {
     const double all = block_sum<kThreads>(loss);
-    const auto right = block_sum<kThreads>(static_cast<long long>(correct));
+    const auto right = block_sum<kThreads>(correct);
     if (threadIdx.x == 0) {
         partial[blockIdx.x].loss = all;
         partial[blockIdx.x].correct = right;
@@ -48,7 +48,7 @@ __global__ void cross_entropy_kernel(LossWork work, const T* all_logits, T* all_
     const std::int64_t classes = work.outputs;
     const float scale = work.slice.scale * work.step->loss_scale;
     double loss = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     for (std::int64_t n = thread_number() / kWarp; n < work.slice.samples;
          n += thread_count() / kWarp) {
         const T* logits = all_logits + n * classes;
@@ -93,13 +93,13 @@ __global__ void squared_error_kernel(LossWork work, const T* outputs, T* gradien
 
 __global__ void add_sums_kernel(const LossSums* partial, int count, LossSums* total) {
     double loss = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
         loss += partial[i].loss;
         correct += partial[i].correct;
     }
     const double all = block_sum<kThreads>(loss);
-    const auto right = block_sum<kThreads>(static_cast<long long>(correct));
+    const auto right = block_sum<kThreads>(correct);
     if (threadIdx.x == 0) {
         total->loss += all;
         total->correct += right;

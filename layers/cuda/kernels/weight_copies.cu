@@ -28,6 +28,7 @@ __global__ void refresh_kernel(const WeightCopy* table, int entries) {
         case ElementType::kF32: copy_block<float>(copy); break;
         case ElementType::kBf16: copy_block<__nv_bfloat16>(copy); break;
         case ElementType::kF16: copy_block<__half>(copy); break;
+        case ElementType::kI32: break;
     }
 }
 

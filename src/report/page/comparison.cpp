@@ -10,10 +10,6 @@
 namespace cohort {
 namespace {
 
-bool has_target(const RunRow& row) {
-    return row.target_accuracy > 0;
-}
-
 /// The number of a measure in every row that has it.
 template <class Get>
 Spread spread_over(const std::vector<RunRow>& rows, Get get) {

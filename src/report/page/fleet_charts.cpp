@@ -177,7 +177,7 @@ std::string draw_fleet_times(const std::vector<FleetGroup>& groups) {
     picture.y_axis(y, kTimesLeft, x.end - x.begin, round_ticks(0, 100, 5), what + ", %");
     for (std::size_t i = 0; i < groups.size(); ++i) {
         const auto jobs = std::ranges::count_if(groups[i].all.jobs, [&](const FleetJobResult& job) {
-            return !targets || job.target_accuracy > 0;
+            return !targets || has_target(job);
         });
         add_steps(picture, groups[i].label, times[i], jobs, i, x, y);
     }

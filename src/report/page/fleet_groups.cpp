@@ -175,8 +175,8 @@ std::vector<FleetGroup> group_fleets(const std::vector<FleetResult>& results) {
 
 bool has_targets(const std::vector<FleetGroup>& groups) {
     return std::ranges::any_of(groups, [](const FleetGroup& group) {
-        return std::ranges::any_of(
-            group.all.jobs, [](const FleetJobResult& job) { return job.target_accuracy > 0; });
+        return std::ranges::any_of(group.all.jobs,
+                                   [](const FleetJobResult& job) { return has_target(job); });
     });
 }
 

@@ -33,9 +33,11 @@ std::string facts(const PageData& data) {
         "<p class=\"facts\">{} × {} × {}: {} of {} runs are here.",
         counted(results.modes.size(), "mode"), counted(results.patterns.size(), "pattern"),
         counted(results.seeds.size(), "seed"), results.rows.size(), results.planned);
-    if (!results.rows.empty() && results.rows.front().target_accuracy > 0) {
+    if (!results.rows.empty() && has_target(results.rows.front())) {
         const RunRow& row = results.rows.front();
-        text += fmt::format(" The target is {} test accuracy", percent(row.target_accuracy));
+        text += row.target_accuracy > 0
+                    ? fmt::format(" The target is {} test accuracy", percent(row.target_accuracy))
+                    : fmt::format(" The target is a test loss of {}", row.target_loss);
         if (row.budget_samples > 0) {
             text += fmt::format(", within {} samples",
                                 short_number(static_cast<double>(row.budget_samples)));

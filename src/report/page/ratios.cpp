@@ -35,7 +35,7 @@ std::size_t index_of_seed(const SweepResults& results, const ExperimentSeed& see
 
 /// None: the run has no target where others have one, or has no pace.
 std::optional<RunPairs::LogRun> RunPairs::log_run(const RunRow& row, bool has_target) {
-    if ((has_target && row.target_accuracy <= 0) || row.samples_per_s <= 0) {
+    if ((has_target && !cohort::has_target(row)) || row.samples_per_s <= 0) {
         return std::nullopt;
     }
     if (!has_target) {

@@ -19,7 +19,7 @@ std::string not_reached(const ComparedCell& cell) {
     std::int64_t samples = 0;
     bool diverged = true;
     for (const RunRow& row : cell.rows) {
-        if (!row.tta_virtual_s && row.target_accuracy > 0) {
+        if (!row.tta_virtual_s && has_target(row)) {
             samples = std::max(samples, row.samples);
             diverged = diverged && row.stop_reason == "diverged";
         }

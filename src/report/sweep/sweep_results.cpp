@@ -68,6 +68,7 @@ RunRow make_row(const SimulationResult& result, const std::string& file) {
                 .pattern_seed = number_of<std::uint64_t>(result, "pattern-seed")};
     row.lr = number_of<double>(result, "lr");
     row.target_accuracy = number_of<double>(result, "target-accuracy");
+    row.target_loss = number_of<double>(result, "target-loss");
     row.budget_samples = number_of<std::int64_t>(result, "samples");
     row.stop_reason = result.stop_reason;
     row.tta_virtual_s = result.tta_virtual_s;
@@ -90,7 +91,6 @@ RunRow make_row(const SimulationResult& result, const std::string& file) {
     row.command = result.command;
     row.file = file;
     row.wall_s = result.wall_s;
-    row.events_per_s = result.wall_s > 0 ? static_cast<double>(result.events) / result.wall_s : 0;
     return row;
 }
 

@@ -75,6 +75,7 @@ const std::vector<Column<RunRow>>& run_columns() {
         seed<RunRow>("pattern_seed", &ExperimentSeed::pattern_seed),
         column("lr", &RunRow::lr),
         column("target_accuracy", &RunRow::target_accuracy),
+        column("target_loss", &RunRow::target_loss),
         column("budget_samples", &RunRow::budget_samples),
         column("stop_reason", &RunRow::stop_reason),
         column("tta_virtual_s", &RunRow::tta_virtual_s),
@@ -107,7 +108,10 @@ const std::vector<Column<RunRow>>& run_columns() {
         column("digest", &RunRow::digest),
         column("command", &RunRow::command),
         column("wall_s", &RunRow::wall_s),
-        column("events_per_s", &RunRow::events_per_s),
+        {"events_per_s",
+         [](const RunRow& row) -> ColumnValue {
+             return row.wall_s > 0 ? static_cast<double>(row.events) / row.wall_s : 0;
+         }},
     };
     return columns;
 }

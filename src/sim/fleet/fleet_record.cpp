@@ -27,6 +27,11 @@ struct Digest {
     std::uint64_t* value;
 };
 
+/// 0 in files of versions that had none.
+struct NewerNumber {
+    double* value;
+};
+
 class JsonWriter {
 public:
     explicit JsonWriter(FleetJson& to) : to_(to) {}
@@ -40,6 +45,9 @@ public:
     }
     void operator()(const char* name, const FleetJobState& state) const {
         to_[name] = word_of(state);
+    }
+    void operator()(const char* name, const NewerNumber& number) const {
+        to_[name] = *number.value;
     }
     void operator()(const char* name, const Digest& digest) const {
         to_[name] = fmt::format("{:016x}", *digest.value);
@@ -65,6 +73,9 @@ public:
     void operator()(const char* name, FleetJobState& state) const {
         state = parse_word<FleetJobState>(from_.at(name).get<std::string>(), name);
     }
+    void operator()(const char* name, const NewerNumber& number) const {
+        *number.value = from_.value(name, 0.0);
+    }
     void operator()(const char* name, const Digest& digest) const {
         const auto text = from_.at(name).get<std::string>();
         constexpr int kHexadecimal = 16;
@@ -86,6 +97,7 @@ void job_fields(FleetJobResult& job, const Visit& visit) {
     visit("servers", job.servers);
     visit("seed", job.seed);
     visit("target_accuracy", job.target_accuracy);
+    visit("target_loss", NewerNumber{&job.target_loss});
     visit("state", job.state);
     visit("error", job.error);
     visit("arrival_s", job.arrival_s);

@@ -60,6 +60,7 @@ FleetJobResult planned(const FleetJob& job) {
             .servers = o.servers,
             .seed = o.seed,
             .target_accuracy = o.target_accuracy,
+            .target_loss = o.target_loss,
             .arrival_s = job.arrival_s};
 }
 

@@ -46,10 +46,8 @@ void add_use(FleetSummary& summary, const std::vector<FleetUsePoint>& use) {
 }  // namespace
 
 std::optional<double> FleetJobResult::tta_s() const {
-    const bool has_target = ended() && target_accuracy > 0;
-    return has_target && target_s ? *target_s - arrival_s
-           : has_target           ? completion_s()
-                                  : std::nullopt;
+    const bool aims = ended() && has_target(*this);
+    return aims && target_s ? *target_s - arrival_s : aims ? completion_s() : std::nullopt;
 }
 
 std::optional<double> FleetJobResult::slowdown() const {

@@ -128,12 +128,13 @@ JobNeeds needs_with_servers(const JobSpec& spec, const ClusterProfile& profile,
         spec.node_staging != NodeStaging::kOff && stages_pushes(plan, cohort.members.front());
     const Crossing crossing(spec, servers, staged, fires);
     const double bytes = spec.workload.parameter_bytes;
-    const double card_s = bytes / profile.nic_bytes_per_s;
+    const double sent = spec.wire_parameter_bytes();
+    const double card_s = sent / profile.nic_bytes_per_s;
     const double passes = update_passes(spec.optimizer) + 1;  // and a copy
     const JobTraffic traffic{
         .nodes = spec.worker_nodes,
         .shares = servers.shares,
-        .parameter_bytes = bytes,
+        .parameter_bytes = sent,
         .push_core_s = bytes / profile.memory_bytes_per_s,
         .update_core_s = passes * bytes / profile.memory_bytes_per_s + count * profile.update_s,
         .server_threads = profile.server_threads,
@@ -144,7 +145,7 @@ JobNeeds needs_with_servers(const JobSpec& spec, const ClusterProfile& profile,
     std::vector<double> own_s;
     for (const int node : spec.worker_nodes) {
         const double share = crossing.share_on(node);
-        const double least_s = share * bytes / profile.local_bytes_per_s;
+        const double least_s = share * sent / profile.local_bytes_per_s;
         const double alone_s = crossing.of_one(node) * card_s;
         const double push_s =
             profile.latency_s + std::max(least_s, together ? crossing.pushed() * card_s : alone_s);
@@ -166,7 +167,7 @@ JobNeeds needs_with_servers(const JobSpec& spec, const ClusterProfile& profile,
 
 JobNeeds needs_of_ring(const JobSpec& spec, const ClusterProfile& profile, int nodes) {
     const auto workers = static_cast<double>(spec.workers());
-    const double bytes = 2 * (workers - 1) / workers * spec.workload.parameter_bytes;
+    const double bytes = 2 * (workers - 1) / workers * spec.wire_parameter_bytes();
     std::map<int, int> out;
     for (std::size_t i = 0; i < spec.worker_nodes.size(); ++i) {
         const int node = spec.worker_nodes[i];

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "cohort/sched/target.hpp"
 #include "cohort/sim/simulation.hpp"
 #include "session/training_session.hpp"
 #include "sim/cluster/event_queue.hpp"
@@ -150,7 +151,7 @@ public:
     /// An update was made; evaluates at the first update at or after each boundary.
     /// @return true when the parameters reach the target on the whole test set
     [[nodiscard]] bool updated(double now_s, std::int64_t samples_applied) {
-        constexpr double kNearTarget = 0.01;  // accuracy: from here the whole test set decides
+        constexpr double kNearTarget = 0.01;  // from here the whole test set decides
         updated_s_ = now_s;
         samples_applied_ = samples_applied;
         whole_ = false;
@@ -159,29 +160,24 @@ public:
             return false;
         }
         next_ = (samples_applied / every + 1) * every;
-        const double target = spec_.target_accuracy;
-        if (spec_.eval_samples > 0) {
-            const double first = evaluate(spec_.eval_samples);
-            if (target <= 0 || first < target - kNearTarget) {
-                return false;
-            }
+        if (spec_.eval_samples > 0 && !evaluate(spec_.eval_samples, kNearTarget)) {
+            return false;
         }
-        const double decides = evaluate(0);
-        return target > 0 && decides >= target;
+        return evaluate(0, 0);
     }
 
     /// The job is over: its last parameters are evaluated on the whole test set.
     void end() {
         if (spec_.eval_every_samples > 0 && !whole_) {
-            evaluate(0);
+            (void)evaluate(0, 0);
         }
     }
 
 private:
     /// The time to the target is the time of the first update that reaches it on the whole test
     /// set, also when that is found out at the end.
-    /// @return the accuracy that is to reach the target
-    double evaluate(std::int64_t samples) {
+    /// @return whether what is to reach the target does, up to `slack`
+    bool evaluate(std::int64_t samples, double slack) {
         const Learner::Accuracy found = learner_.evaluate(samples);
         EvaluationPoint point{.virtual_s = updated_s_,
                               .samples_applied = samples_applied_,
@@ -196,20 +192,21 @@ private:
             point.average_loss = mean.loss;
         }
         result_.evaluations.push_back(point);
-        const double decides =
-            spec_.target_on_average ? point.average_accuracy.value_or(0) : found.accuracy;
+        const bool average = spec_.target_on_average && point.average_accuracy;
+        const bool reached =
+            reaches_target(spec_, average ? *point.average_accuracy : found.accuracy,
+                           average ? point.average_loss.value_or(found.loss) : found.loss, slack);
         if (samples > 0) {
-            return decides;
+            return reached;
         }
         whole_ = true;
         result_.accuracy = found.accuracy;
         result_.loss = found.loss;
-        if (spec_.target_accuracy > 0 && decides >= spec_.target_accuracy &&
-            !result_.tta_virtual_s) {
+        if (reached && !result_.tta_virtual_s) {
             result_.tta_virtual_s = updated_s_;
             result_.samples_to_target = samples_applied_;
         }
-        return decides;
+        return reached;
     }
 
     const JobSpec& spec_;

@@ -7,6 +7,7 @@
 #include "cohort/sched/job_limits.hpp"
 #include "formats/predictor_file.hpp"
 #include "formats/weights_file.hpp"
+#include "session/model_input.hpp"
 #include "sim/job/virtual_job.hpp"
 
 namespace cohort {
@@ -14,15 +15,15 @@ namespace {
 
 /// Of the network that learns; 0: none does.
 double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& info) {
-    return options.no_train ? 0
-                            : make_model(options.model, Shape(info.sample_shape), info.classes)
-                                  .training_flops_per_sample();
+    return options.no_train
+               ? 0
+               : make_model(options.model, model_input(info)).training_flops_per_sample();
 }
 
 /// For choosers.
 JobFacts job_facts(const JobSpec& spec, double momentum, double flops_per_sample) {
     return {.parameters = spec.workload.parameter_bytes / static_cast<double>(sizeof(float)),
-            .parameter_bytes = spec.workload.parameter_bytes,
+            .parameter_bytes = spec.wire_parameter_bytes(),
             .flops_per_sample = flops_per_sample,
             .learning_rate = spec.lr,
             .momentum = momentum};
@@ -61,11 +62,13 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
     spec.lr = options.lr;
     const Schedule schedule = Schedule::parse(options.lr_schedule);
     spec.schedule = schedule.needs_end() ? schedule.with_end(spec.budget_samples) : schedule;
+    spec.clip_norm = options.clip_norm;
     spec.noise_scale = options.noise_scale;
     spec.measure_gradients = options.measure_gradients;
     spec.seed = options.seed;
     spec.node_staging = options.node_staging;
     spec.shards = options.shards;
+    spec.wire = options.wire;
     spec.push_tree = parse_push_tree(options.push_tree);
     spec.rebalance_servers =
         spec.push_tree.on() ? RebalanceServers::kOff : options.rebalance_servers;
@@ -77,6 +80,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
     spec.eval_average = options.eval_average > 0;
     spec.target_on_average = options.target_on == TargetOn::kAverage;
     spec.target_accuracy = options.target_accuracy;
+    spec.target_loss = options.target_loss;
     spec.setting.job = job_facts(spec, options.momentum, flops_per_sample(options, spec.train));
     spec.records = options.record_load ? SimulationResult::kRecords : 0;
     return spec;
@@ -88,8 +92,14 @@ LearnerOptions learner_options(const SimulateOptions& options) {
             .optimizer = options.optimizer,
             .momentum = options.momentum,
             .weight_decay = options.weight_decay,
+            .beta1 = options.beta1,
+            .beta2 = options.beta2,
+            .epsilon = options.epsilon,
+            .clip_norm = options.clip_norm,
             .average_samples =
                 options.eval_average * static_cast<double>(options.batch * options.workers),
+            .wire = options.wire,
+            .pulls = options.arch == Architecture::kServers,
             .seed = options.seed,
             .threads = options.threads};
 }

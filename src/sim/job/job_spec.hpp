@@ -30,6 +30,7 @@ struct JobSpec {
     std::int64_t budget_samples = 0;
     double lr = 0;
     Schedule schedule;
+    double clip_norm = 0;            ///< LearningOptions::clip_norm
     double noise_scale = 0;          ///< 0: measured where a plan needs it
     bool measure_gradients = false;  ///< whatever the mode
     std::uint64_t seed = 1;
@@ -37,12 +38,14 @@ struct JobSpec {
     ShardSizes shards = ShardSizes::kEqual;
     RebalanceServers rebalance_servers = RebalanceServers::kOff;
     PushTreeChoice push_tree;
+    Wire wire = Wire::kF32;
     // Of the accuracy on the way.
     std::int64_t eval_every_samples = 0;  ///< 0: never, not at the end either
     std::int64_t eval_samples = 0;        ///< until near the target; 0: the whole test set
     bool eval_average = false;            ///< of the mean of the parameters too
     bool target_on_average = false;       ///< it is the one that is to reach the target
     double target_accuracy = 0;           ///< 0: none
+    double target_loss = 0;               ///< 0: none
     std::size_t lane_spans = 0;           ///< that are kept
     // Of the load of its workers.
     bool telemetry = true;  ///< what they report is kept, for those who choose modes
@@ -53,6 +56,10 @@ struct JobSpec {
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(worker_nodes.size()); }
     [[nodiscard]] std::int64_t reference_batch() const noexcept {
         return setting.batch * workers();
+    }
+    /// Of all parameters or gradients between two nodes.
+    [[nodiscard]] double wire_parameter_bytes() const noexcept {
+        return workload.parameter_bytes * static_cast<double>(wire_bytes(wire)) / sizeof(float);
     }
     [[nodiscard]] int servers() const noexcept { return static_cast<int>(server_nodes.size()); }
     /// Base cost of a gradient over so many samples.

@@ -18,7 +18,7 @@ RingJob::RingJob(VirtualCluster& on, Learner& model, JobSpec job)
       batches_(at(workers()), spec.setting.batch),
       rides_(std::make_unique<Rides>(*this)),
       effects_(session, *this),
-      bytes_(spec.workload.parameter_bytes) {
+      bytes_(spec.wire_parameter_bytes()) {
     for (int index = 0; index < workers(); ++index) {
         workers_.emplace_back(*this, index);
     }
@@ -145,7 +145,7 @@ void RingJob::enter(int index, int giver) {
     Worker& entering = worker(index);
     entering.give_up();  // parameters for a ride that it does not begin
     entering.entering = true;
-    entering.receive(giver, bytes_ * (1 + state_sizes(spec.optimizer)),
+    entering.receive(giver, spec.workload.parameter_bytes * (1 + state_sizes(spec.optimizer)),
                      [this, index, begun_s = now()] {
                          worker(index).entering = false;
                          lanes.span(index, LaneSpan::Kind::kPull, begun_s, now());

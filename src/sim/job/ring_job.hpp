@@ -67,7 +67,7 @@ private:
     std::unique_ptr<Rides> rides_;
     std::unique_ptr<RunningRound> running_;  ///< the oldest that is granted, once it has begun
     EffectInterpreter effects_;
-    const double bytes_;  ///< of the parameters
+    const double bytes_;  ///< of the parameters on the wire
 };
 
 }  // namespace cohort

@@ -87,7 +87,7 @@ private:
     /// Of servers with all parameters, whose nodes do as they do now.
     [[nodiscard]] std::vector<ServerSpeed> speeds_now() const {
         const ClusterProfile& profile = job_.cluster.profile();
-        const double pushes_bytes = job_.workers() * job_.spec.workload.parameter_bytes;
+        const double pushes_bytes = job_.workers() * job_.spec.wire_parameter_bytes();
         const double passes = job_.workers() + update_passes(job_.spec.optimizer) + 1;
         std::vector<ServerSpeed> speeds;
         for (std::size_t server = 0; server < last_.size(); ++server) {

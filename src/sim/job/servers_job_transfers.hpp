@@ -100,9 +100,9 @@ public:
         return parts_.shares.empty() ? 1 / static_cast<double>(parts_.nodes.size())
                                      : parts_.shares[server];
     }
+    /// In its memory.
     [[nodiscard]] double shard_bytes(std::size_t server) const {
-        return parts_.shares.empty() ? bytes() / static_cast<double>(parts_.nodes.size())
-                                     : bytes() * parts_.shares[server];
+        return job_.spec.workload.parameter_bytes * share(server);
     }
     /// Transfers that begin from now on have these parts. @param shares  by server
     void resize(std::vector<double> shares) {
@@ -139,7 +139,7 @@ private:
         std::map<int, double> by_node;  ///< of these, workers on nodes with servers
     };
 
-    [[nodiscard]] double bytes() const noexcept { return job_.spec.workload.parameter_bytes; }
+    [[nodiscard]] double bytes() const noexcept { return job_.spec.wire_parameter_bytes(); }
 
     Action arrival(Carried& carried, int worker, double share, Action done) {
         return [this, &carried, worker, share, done = std::move(done)] {

@@ -153,13 +153,14 @@ private:
     void prepare_costs(const std::vector<NodeRanks>& ranks) {
         const ClusterProfile& kind = job_.cluster.profile();
         const double bytes = job_.spec.workload.parameter_bytes;
+        const double sent = job_.spec.wire_parameter_bytes();
         const double shard_s = bytes / job_.spec.servers() / kind.memory_bytes_per_s;
         costs_ = {.nodes = {},
-                  .bytes = bytes,
+                  .bytes = sent,
                   .latency_s = kind.latency_s,
                   .sum_s = bytes / kind.memory_bytes_per_s,
                   .server_sum_s = shard_s / kind.server_threads,
-                  .local_s = bytes / kind.local_bytes_per_s};
+                  .local_s = sent / kind.local_bytes_per_s};
         for (std::size_t node = 0; node < nodes(); ++node) {
             costs_.nodes.push_back(
                 {.workers = ranks[node].workers, .servers = ranks[node].servers});
@@ -286,7 +287,7 @@ private:
         if (stop.received < flow->pieces || released == flow->released.end()) {
             return;
         }
-        const double bytes = job_.spec.workload.parameter_bytes / flow->pieces;
+        const double bytes = job_.spec.wire_parameter_bytes() / flow->pieces;
         for (const int worker : released->second) {
             if (worker == released->second.front()) {
                 flow->there_for(worker);

@@ -106,7 +106,7 @@ ServersJob::Release ServersJob::Worker::release(std::int64_t of_version, double 
                 .turn = released.turn + 1};
     if (pull_ != 0) {
         const double share = owner_->transfers_.cancel_pull(index_, pull_);
-        job_->lanes.used(index_, 0, share * job_->spec.workload.parameter_bytes);
+        job_->lanes.used(index_, 0, share * job_->spec.wire_parameter_bytes());
         spent(LaneSpan::Kind::kPull, free_since_s);
     }
     return {.worker = index_, .turn = released.turn, .lag = lag};
@@ -126,7 +126,7 @@ void ServersJob::Worker::begin_pull() {
 }
 
 void ServersJob::Worker::pull_arrived(const UpdatePtr& update) {
-    record.use.rx_bytes_s = rate(job_->spec.workload.parameter_bytes, job_->now() - free_since_s);
+    record.use.rx_bytes_s = rate(job_->spec.wire_parameter_bytes(), job_->now() - free_since_s);
     if (update->working == 0) {
         pulled(released.turn);
     } else {
@@ -264,7 +264,7 @@ void ServersJob::Worker::begin_push() {
         }
         push_ = 0;
         record.use.tx_bytes_s =
-            rate(job_->spec.workload.parameter_bytes, job_->now() - pushing_since_s_);
+            rate(job_->spec.wire_parameter_bytes(), job_->now() - pushing_since_s_);
         push_over();
     });
 }

@@ -19,6 +19,7 @@ SessionOptions session_options(const JobSpec& spec, VirtualCluster& cluster,
             .noise_scale = spec.noise_scale,
             .measure_gradients = spec.measure_gradients,
             .only_samples_weigh = spec.server_nodes.empty(),
+            .clip_norm = spec.clip_norm,
             .monitor_load = spec.telemetry,
             .learning_rate =
                 [&spec](std::int64_t samples) { return spec.schedule.lr(spec.lr, samples); },
@@ -78,7 +79,7 @@ Learner::Released VirtualJobContext::parameters_for(int worker, double lag) {
 
 double VirtualJobContext::alone_s(double share) const {
     const ClusterProfile& kind = cluster.profile();
-    return kind.latency_s + spec.workload.parameter_bytes / (kind.nic_bytes_per_s * share);
+    return kind.latency_s + spec.wire_parameter_bytes() / (kind.nic_bytes_per_s * share);
 }
 
 void VirtualWorker::begin(std::uint64_t next_lease) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,7 +13,9 @@
 #include "cohort/core/thread_team.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/learning_options.hpp"
+#include "core/bf16.hpp"
 #include "optim/vector_math.hpp"
+#include "session/model_input.hpp"
 #include "sim/learner/learner_store.hpp"
 #include "sim/learner/learner_work.hpp"
 
@@ -45,23 +48,53 @@ private:
     Clock::Seconds begin_;
 };
 
+/// Rounds pushes as they travel, with what earlier ones of their worker left. A worker has no other
+/// push between making one and its being applied, so rounding it then is the same.
+class PushRounding {
+public:
+    explicit PushRounding(Wire wire) : wire_(wire) {}
+
+    void round(Work kind, int worker, std::span<float> values) {
+        if (wire_ == Wire::kBf16) {
+            std::vector<float>& rest = rests_[{kind, worker}];
+            rest.resize(values.size());
+            rounded_.resize(values.size());
+            narrow_with_rest(values, rest.data(), rest.data(), rounded_.data());
+            widen_bf16(rounded_.data(), values);
+        }
+    }
+
+private:
+    Wire wire_;
+    std::map<std::pair<Work, int>, std::vector<float>> rests_;
+    std::vector<std::uint16_t> rounded_;
+};
+
 class TrainingLearner final : public Learner {
 public:
     TrainingLearner(const LearnerOptions& options, LearnerResources& shared)
         : train_(
               shared.samples(options.data, "train", parse_augment(options.augment, options.seed))),
           test_(shared.samples(options.data, "test", {})),
-          graph_(make_model(options.model, Shape(train_->info().sample_shape),
-                            train_->info().classes)),
+          graph_(make_model(options.model, model_input(train_->info()))),
           readers_{SliceReader(train_->info(), {.seed = options.seed}),
                    SliceReader(train_->info(), {.seed = options.seed})},
           store_(graph_,
                  optimizer_options({.optimizer = options.optimizer,
                                     .momentum = options.momentum,
                                     .nesterov = options.nesterov,
-                                    .weight_decay = options.weight_decay}),
-                 options.seed, options.average_samples),
-          parts_{.graph = graph_, .samples = *train_, .store = store_, .seed = options.seed},
+                                    .weight_decay = options.weight_decay,
+                                    .beta1 = options.beta1,
+                                    .beta2 = options.beta2,
+                                    .epsilon = options.epsilon}),
+                 options.seed, options.average_samples, options.pulls ? options.wire : Wire::kF32),
+          rounding_(options.wire),
+          parts_{.graph = graph_,
+                 .samples = *train_,
+                 .store = store_,
+                 .seed = options.seed,
+                 .clip_norm = options.clip_norm,
+                 .mean_clip_norm = options.pulls ? 0 : options.clip_norm},
           pool_(shared.threads(),
                 shared.engines(fmt::format("{} {} {}", options.model,
                                            to_string(Shape(train_->info().sample_shape)),
@@ -135,7 +168,12 @@ public:
             values.push_back(done(term.work).work->values);
         }
         const OwnTimeScope time(own_s_);
-        const GradientAnswer answer = store_.apply(update, values, pool_);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const auto floats = graph_.parameters().total() + graph_.state().total();
+            rounding_.round(update.work, update.terms[i].worker,
+                            {values[i].get(), static_cast<std::size_t>(floats)});
+        }
+        const GradientAnswer answer = store_.apply(update, values, pool_, parts_.mean_clip_norm);
         for (const Update::Term& term : update.terms) {
             entries_.erase(term.work);
         }
@@ -204,7 +242,7 @@ private:
             false);
         Accuracy sums{.samples = samples};
         for (const BatchResult& result : results) {
-            sums.accuracy += static_cast<double>(result.correct);
+            sums.accuracy += result.correct;
             sums.loss += result.loss_sum;
         }
         sums.accuracy /= static_cast<double>(samples);
@@ -258,6 +296,7 @@ private:
     Graph graph_;
     std::array<SliceReader, 2> readers_;  ///< of even and odd epochs
     ParameterStore store_;
+    PushRounding rounding_;
     LearnerParts parts_;
     std::map<int, Local> local_;  ///< by worker
     std::map<WorkId, Entry> entries_;

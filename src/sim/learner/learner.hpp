@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/wire.hpp"
 #include "cohort/data/order.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/sched/plan.hpp"
@@ -45,7 +46,7 @@ public:
     /// What a push's ticket says of the computation.
     struct Outcome {
         double loss_sum = 0;  ///< nats
-        std::int64_t correct = 0;
+        double correct = 0;
         bool finite = true;
         double gradient_norm = 0;
         std::array<double, 2> half_squares{};  ///< |g|^2 of each half
@@ -132,8 +133,16 @@ struct LearnerOptions {
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    double clip_norm = 0;  ///< of local steps, and where there are no servers of mean gradients
     std::string augment = "none";
     double average_samples = 0;  ///< time constant of the parameters' mean; 0: there is none
+    /// kBf16: pushes are rounded when they are applied, with what earlier ones of their worker
+    /// left.
+    Wire wire = Wire::kF32;
+    bool pulls = true;  ///< workers get parameters as they travel, else they hold the f32 ones
     std::uint64_t seed = 1;
     int threads = 1;  ///< computations at a time, >= 1, each on one core
 };

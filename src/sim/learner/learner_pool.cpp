@@ -249,16 +249,19 @@ std::shared_ptr<LearnerEngines> LearnerResources::engines(const std::string& nam
 }
 
 BatchView SampleBatch::part(std::int64_t begin, std::int64_t end) const noexcept {
-    const auto each = static_cast<std::int64_t>(samples.size()) / size();
-    return {.samples = samples.data() + begin * each,
-            .labels = labels.data() + begin,
-            .sample_ids = ids.data() + begin,
+    const auto at = [&](const auto& values) {
+        return values.data() + begin * (static_cast<std::int64_t>(values.size()) / size());
+    };
+    return {.samples = at(samples),
+            .labels = at(labels),
+            .sample_ids = at(ids),
             .size = end - begin,
-            .epoch = epoch};
+            .epoch = epoch,
+            .tokens = at(tokens)};
 }
 
 SampleMemory::SampleMemory(SampleSource& source, const AugmentOptions& augment)
-    : info_(source.info()), transform_(info_, augment) {
+    : info_(source.info()), transform_(make_transform(info_, augment)) {
     chunks_.reserve(static_cast<std::size_t>(info_.chunks()));
     for (std::int64_t chunk = 0; chunk < info_.chunks(); ++chunk) {
         chunks_.push_back(source.read_chunk(chunk));
@@ -270,14 +273,22 @@ void SampleMemory::load(std::span<const std::int64_t> ids, std::uint32_t epoch,
     const std::int64_t elements = info_.sample_elements();
     batch.ids.assign(ids.begin(), ids.end());
     batch.epoch = epoch;
-    batch.labels.resize(ids.size());
-    batch.samples.resize(ids.size() * static_cast<std::size_t>(elements));
+    const std::size_t values = ids.size() * static_cast<std::size_t>(elements);
+    batch.labels.resize(ids.size() * static_cast<std::size_t>(info_.positions()));
+    batch.samples.resize(transform_ ? values : 0);
+    batch.tokens.resize(transform_ ? 0 : values);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const RawChunk& chunk = chunks_[static_cast<std::size_t>(ids[i] / info_.chunk_samples)];
         const auto within = static_cast<std::size_t>(ids[i] - chunk.first_sample);
-        transform_.apply(chunk.data.data() + within * info_.sample_bytes(), ids[i], epoch,
-                         batch.samples.data() + static_cast<std::int64_t>(i) * elements);
-        batch.labels[i] = chunk.labels[within];
+        const std::byte* stored = chunk.data.data() + within * info_.sample_bytes();
+        const std::int64_t to = static_cast<std::int64_t>(i) * elements;
+        if (transform_) {
+            transform_->apply(stored, ids[i], epoch, batch.samples.data() + to);
+            batch.labels[i] = chunk.labels[within];
+        } else {
+            split_window(stored, info_.type, elements, batch.tokens.data() + to,
+                         batch.labels.data() + to);
+        }
     }
 }
 

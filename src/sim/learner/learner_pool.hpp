@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -21,8 +22,9 @@ namespace cohort {
 
 /// A mini-batch with its memory, which is used again.
 struct SampleBatch {
-    std::vector<float> samples;
-    std::vector<std::int32_t> labels;
+    std::vector<float> samples;        ///< [N, sample shape]; empty for tokens
+    std::vector<std::int32_t> tokens;  ///< [N,T]; empty for other samples
+    std::vector<std::int32_t> labels;  ///< [N] or [N,T]
     std::vector<std::int64_t> ids;
     std::uint32_t epoch = 0;
 
@@ -47,7 +49,7 @@ public:
 
 private:
     SampleSetInfo info_;
-    SampleTransform transform_;
+    std::optional<SampleTransform> transform_;  ///< none of tokens
     std::vector<RawChunk> chunks_;
 };
 

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/learning_options.hpp"
+#include "core/bf16.hpp"
 #include "optim/vector_math.hpp"
 
 namespace cohort {
@@ -50,9 +52,10 @@ void ParameterAverage::add(const float* version, std::int64_t begin, std::int64_
 }
 
 ParameterStore::ParameterStore(const Graph& graph, const OptimizerOptions& optimizer,
-                               std::uint64_t seed, double average_samples)
+                               std::uint64_t seed, double average_samples, Wire pulled)
     : graph_(graph),
       options_(optimizer),
+      pulled_(pulled),
       device_(make_cpu_device(1)),
       stream_(device_->create_stream()),
       buffers_(*device_, graph.parameters().total() + graph.state().total()),
@@ -84,10 +87,24 @@ Learner::Released ParameterStore::release(double lag, double lr) {
         look_ahead(all(theta_).first(parameters()), optimizer_->slots().front().values, lr,
                    optimizer_->momentum(), lag, all(values).first(parameters()));
         std::ranges::copy(all(theta_).subspan(parameters()), values.get() + parameters());
+    } else if (pulled_ == Wire::kBf16) {
+        values = buffers_.take();
+        std::ranges::copy(all(theta_), values.get());
     }
+    round(values);
     Learner::Released made = make_form(std::move(values));
     form = made;
     return made;
+}
+
+/// Parameters as workers receive them; the state travels as it is.
+void ParameterStore::round(const std::shared_ptr<float>& values) const {
+    if (pulled_ == Wire::kBf16) {
+        const std::span<float> floats = all(values).first(parameters());
+        std::vector<std::uint16_t> rounded(floats.size());
+        narrow_to_bf16(floats, rounded.data());
+        widen_bf16(rounded.data(), floats);
+    }
 }
 
 Learner::Released ParameterStore::release_compensated(int worker, double lag, double lr) {
@@ -103,7 +120,7 @@ Learner::Released ParameterStore::average() {
 
 GradientAnswer ParameterStore::apply(const Learner::Update& update,
                                      std::span<const std::shared_ptr<float>> values,
-                                     LearnerPool& pool) {
+                                     LearnerPool& pool, double clip_norm) {
     std::vector<SumTerm> terms;
     std::vector<std::shared_ptr<const float>> released;
     double weights = 0;
@@ -118,13 +135,33 @@ GradientAnswer ParameterStore::apply(const Learner::Update& update,
     if (update.delay_compensation == 0) {
         released_.clear();  // the plan has changed
     }
-    const MeanGradient mean(std::move(terms), weights, update.delay_compensation);
     const std::shared_ptr<float> before = std::exchange(theta_, buffers_.take());
+    if (clip_norm > 0 && update.work == Work::kGradient) {
+        const MeanGradient whole(terms, weights, update.delay_compensation);
+        const double factor = clip_factor(clip_norm, norm_of(whole, before.get(), pool));
+        weights *= factor;
+        for (SumTerm& term : terms) {
+            term.coefficient = static_cast<float>(term.coefficient * factor);
+        }
+    }
+    const MeanGradient mean(std::move(terms), weights, update.delay_compensation);
     begin_update(update, mean, before.get());
-    const GradientAnswer answer = apply_blocks(update, mean, before.get(), pool);
+    const GradientAnswer answer = each_block(pool, [&](std::int64_t begin, std::int64_t n) {
+        return apply_block(update, mean, before.get(), begin, n);
+    });
     version_ = update.version;
     forms_.known.clear();
     return answer;
+}
+
+double ParameterStore::norm_of(const MeanGradient& mean, const float* before,
+                               LearnerPool& pool) const {
+    const GradientAnswer all = each_block(pool, [&](std::int64_t begin, std::int64_t n) {
+        thread_local std::vector<float> sum(static_cast<std::size_t>(kBlock));
+        const float* block = mean.block(before, begin, n, sum.data());
+        return GradientAnswer{.squares = sum_of_squares({block, static_cast<std::size_t>(n)})};
+    });
+    return std::sqrt(all.squares);
 }
 
 void ParameterStore::begin_update(const Learner::Update& update, const MeanGradient& mean,
@@ -149,8 +186,10 @@ void ParameterStore::begin_update(const Learner::Update& update, const MeanGradi
     keeper_.prepare(update.question, first);
 }
 
-GradientAnswer ParameterStore::apply_blocks(const Learner::Update& update, const MeanGradient& mean,
-                                            const float* before, LearnerPool& pool) {
+/// @param work  of a block; answers add up in the order of blocks
+GradientAnswer ParameterStore::each_block(
+    LearnerPool& pool,
+    const std::function<GradientAnswer(std::int64_t begin, std::int64_t n)>& work) const {
     const auto floats = static_cast<std::int64_t>(parameters());
     const std::int64_t blocks = (floats + kBlock - 1) / kBlock;
     std::vector<GradientAnswer> answers(static_cast<std::size_t>(blocks));
@@ -159,8 +198,8 @@ GradientAnswer ParameterStore::apply_blocks(const Learner::Update& update, const
         [&](int part, LearnerEngine* /*engine*/) {
             const std::int64_t first = part * kBlocksPerPart;
             for (std::int64_t i = first; i < std::min(first + kBlocksPerPart, blocks); ++i) {
-                answers[static_cast<std::size_t>(i)] = apply_block(
-                    update, mean, before, i * kBlock, std::min(kBlock, floats - i * kBlock));
+                answers[static_cast<std::size_t>(i)] =
+                    work(i * kBlock, std::min(kBlock, floats - i * kBlock));
             }
         },
         true);

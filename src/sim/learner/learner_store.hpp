@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,10 +60,10 @@ private:
 /// same arithmetic as ServerShard (MeanGradient). The event loop's thread calls it.
 class ParameterStore {
 public:
-    /// @param graph must outlive it  @param average_samples  LearnerOptions::average_samples.
-    /// Errors: UsageError, DeviceError.
+    /// @param graph must outlive it  @param average_samples  LearnerOptions::average_samples
+    /// @param pulled  type in which released parameters travel. Errors: UsageError, DeviceError.
     ParameterStore(const Graph& graph, const OptimizerOptions& optimizer, std::uint64_t seed,
-                   double average_samples);
+                   double average_samples, Wire pulled = Wire::kF32);
 
     /// A buffer for parameters, gradient or delta, and state. Thread safe.
     [[nodiscard]] std::shared_ptr<float> take_buffer() { return buffers_.take(); }
@@ -75,8 +76,10 @@ public:
     /// Local steps' optimizer, without state.
     [[nodiscard]] std::unique_ptr<Optimizer> make_local_optimizer() const;
     /// @param values  of update.terms: gradient or delta, then batch statistics  @param pool helps
+    /// @param clip_norm  that a mean gradient is scaled to when its norm is larger; 0: none
     GradientAnswer apply(const Learner::Update& update,
-                         std::span<const std::shared_ptr<float>> values, LearnerPool& pool);
+                         std::span<const std::shared_ptr<float>> values, LearnerPool& pool,
+                         double clip_norm = 0);
     /// FNV-1a over parameters, state, optimizer.
     [[nodiscard]] std::uint64_t digest();
 
@@ -90,14 +93,19 @@ private:
     [[nodiscard]] std::size_t parameters() const noexcept {
         return static_cast<std::size_t>(graph_.parameters().total());
     }
+    void round(const std::shared_ptr<float>& values) const;
     void begin_update(const Learner::Update& update, const MeanGradient& mean, const float* before);
-    GradientAnswer apply_blocks(const Learner::Update& update, const MeanGradient& mean,
-                                const float* before, LearnerPool& pool);
+    [[nodiscard]] double norm_of(const MeanGradient& mean, const float* before,
+                                 LearnerPool& pool) const;
+    GradientAnswer each_block(
+        LearnerPool& pool,
+        const std::function<GradientAnswer(std::int64_t begin, std::int64_t n)>& work) const;
     GradientAnswer apply_block(const Learner::Update& update, const MeanGradient& mean,
                                const float* before, std::int64_t begin, std::int64_t n);
 
     const Graph& graph_;
     OptimizerOptions options_;
+    Wire pulled_;
     std::unique_ptr<Device> device_;
     std::unique_ptr<Stream> stream_;
     BufferPool buffers_;

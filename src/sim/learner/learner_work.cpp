@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/learning_options.hpp"
 #include "optim/vector_math.hpp"
 #include "session/gradient_statistics.hpp"
 
@@ -79,8 +80,14 @@ protected:
         if (!optimizer) {
             optimizer = parts_.store.make_local_optimizer();
         }
+        std::vector<float> clipped;
+        const double norm = parts_.clip_norm > 0 ? cohort::norm(gradient) : 0;
+        if (const double factor = clip_factor(parts_.clip_norm, norm); factor < 1) {
+            clipped.resize(gradient.size());
+            scale_into(clipped, gradient, static_cast<float>(factor));
+        }
         optimizer->begin_update(1, work.job.lr);
-        optimizer->apply(0, theta, gradient);
+        optimizer->apply(0, theta, clipped.empty() ? gradient : clipped);
     }
 
     /// The delta from the work's start to `theta` into work.values, and what goes with it.

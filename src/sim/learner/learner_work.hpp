@@ -18,7 +18,9 @@ struct LearnerParts {
     const Graph& graph;
     const SampleMemory& samples;
     ParameterStore& store;
-    std::uint64_t seed = 0;  ///< of dropout
+    std::uint64_t seed = 0;     ///< of dropout
+    double clip_norm = 0;       ///< of local steps' gradients; 0: none
+    double mean_clip_norm = 0;  ///< of updates' mean gradients; 0: none
     std::atomic<std::int64_t> computed{0};
 };
 

@@ -10,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
+#include "cohort/core/wire.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/simulation.hpp"
 #include "data/import/csv_text.hpp"
@@ -94,8 +95,12 @@ std::unique_ptr<Predictor> oracle_of(const RecordedLoad& load) {
                                                    number<std::uint64_t>(load, "pattern-seed"))
                                     : read_scenario(text(load, "trace"), shape,
                                                     number<std::uint64_t>(load, "pattern-seed"));
-    return make_oracle_predictor(std::move(scenario), shape, profile,
-                                 profile.workload(text(load, "time-as")), load.batch);
+    Workload on_wire = profile.workload(text(load, "time-as"));
+    const auto wire = load.options.find("wire");  // results of before the option do without
+    if (wire != load.options.end() && wire->second == word_of(Wire::kBf16)) {
+        on_wire.parameter_bytes *= static_cast<double>(wire_bytes(Wire::kBf16)) / sizeof(float);
+    }
+    return make_oracle_predictor(std::move(scenario), shape, profile, on_wire, load.batch);
 }
 
 }  // namespace

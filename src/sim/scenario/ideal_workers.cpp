@@ -82,7 +82,7 @@ private:
     };
 
     [[nodiscard]] Alone alone_on(int node) const {
-        const double bytes = spec_.workload.parameter_bytes;
+        const double bytes = spec_.wire_parameter_bytes();
         Alone alone;
         if (!spec_.server_nodes.empty()) {
             alone.pull_s = duration_s(cluster_, [&](VirtualCluster& healthy, auto over) {
@@ -120,7 +120,7 @@ private:
     /// between its worker and the servers of other nodes.
     [[nodiscard]] double wanted(const Card& card) const {
         const Shares shares = cluster_.shares(card.place);
-        return spec_.workload.parameter_bytes *
+        return spec_.wire_parameter_bytes() *
                ((rate_ - card.rate) * card.served + card.rate * (1 - card.served)) /
                (cluster_.profile().nic_bytes_per_s * std::min(shares.tx, shares.rx));
     }

@@ -57,6 +57,7 @@ void each_of_cluster(Options& o, const Visit& visit) {
            "sent; auto: on nodes with several workers and no server"},
           o.node_staging);
     each_shard_option(o, visit);
+    each_wire_option(o, visit);
     visit({"--push-tree",
            "Servers: sum pushes over nodes on their way: off, auto (a tree by the predicted cards; "
            "parameters come down the same way where that is quicker), or groups of nodes whose "
@@ -86,6 +87,8 @@ void each_of_length(Options& o, const Visit& visit) {
     visit({"--samples", "Samples to train on; 0: one epoch"}, o.samples, kSamplesLimits);
     visit({"--target-accuracy", "End once the test accuracy reaches this; 0: never"},
           o.target_accuracy, kTargetLimits);
+    visit({"--target-loss", "End once the test loss (of text per token) is as small; 0: never"},
+          o.target_loss, kTargetLossLimits);
     visit({"--virtual-limit-s", "End at this time of the virtual clock; 0: no limit"},
           o.virtual_limit_s, kVirtualSecondsLimits);
 }
@@ -95,7 +98,7 @@ void each_of_learning(Options& o, const Visit& visit) {
     visit({"--batch", "Samples per step and worker"}, o.batch, kBatchLimits);
     each_rate_option(o, visit);
     each_optimizer_option(o, visit);
-    each_decay_option(o, visit);
+    each_step_option(o, visit);
     visit({"--seed", "Seed of initial parameters, sample order and dropout"}, o.seed, kSeedLimits);
     visit({"--threads", "Threads that compute gradients; 0: all cores; changes no result"},
           o.threads, kThreadsLimits);

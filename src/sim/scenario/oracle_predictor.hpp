@@ -19,6 +19,7 @@ inline constexpr std::string_view kOraclePredictor = "oracle";
 /// @param scenario  a second one of the same pattern and seed, or of the same rows, from the
 ///                  beginning; null: healthy
 /// @param shape  with the scenario's workers and nodes
+/// @param workload  its parameter bytes are those that travel
 /// @param batch  samples of a worker's iteration
 [[nodiscard]] std::unique_ptr<Predictor> make_oracle_predictor(std::unique_ptr<Scenario> scenario,
                                                                const ClusterShape& shape,

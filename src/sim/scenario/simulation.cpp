@@ -157,9 +157,11 @@ private:
     /// The oracle reads the scenario beside the cluster.
     [[nodiscard]] std::unique_ptr<Predictor> predictor() const {
         const ChooserOptions& chooser = spec_.setting.chooser;
+        Workload on_wire = spec_.workload;
+        on_wire.parameter_bytes = spec_.wire_parameter_bytes();
         return chooser.predictor == kOraclePredictor
                    ? make_oracle_predictor(scenario(), shape_of(options_, healthy_s_), profile_,
-                                           spec_.workload, options_.batch)
+                                           on_wire, options_.batch)
                    : make_run_predictor(chooser, options_.workers, options_.batch);
     }
 

@@ -91,17 +91,20 @@ void check_scenario(const SimulateOptions& o) {
 void check_training(const SimulateOptions& o) {
     require(o.target_on == TargetOn::kPlain || o.eval_average > 0, "--target-on",
             "plain without --eval-average", "average");
+    require(o.target_accuracy == 0 || o.target_loss == 0, "--target-accuracy, --target-loss",
+            "one of them", "both");
     (void)Schedule::parse(o.lr_schedule);
     if (!o.no_train) {
         require(!o.data.empty(), "--data", "a dataset file (see cohort import), or --no-train",
                 "nothing");
-        const std::vector<std::string> names = model_names();
-        require(std::find(names.begin(), names.end(), o.model) != names.end(), "--model",
-                fmt::format("{}", fmt::join(names, ", ")), o.model);
+        require(is_model(o.model), "--model", fmt::format("{}", fmt::join(model_names(), ", ")),
+                o.model);
         return;
     }
     require(o.target_accuracy == 0, "--target-accuracy", "nothing with --no-train",
             fmt::format("{}", o.target_accuracy));
+    require(o.target_loss == 0, "--target-loss", "nothing with --no-train",
+            fmt::format("{}", o.target_loss));
     require(o.eval_every_samples == 0 && o.eval_samples == 0 && o.eval_average == 0,
             "--eval-every-samples, --eval-samples, --eval-average", "nothing with --no-train",
             fmt::format("{}, {} and {}", o.eval_every_samples, o.eval_samples, o.eval_average));

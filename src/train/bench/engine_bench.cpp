@@ -18,6 +18,7 @@ namespace {
 
 struct SyntheticBatch {
     std::vector<float> samples;
+    std::vector<std::int32_t> tokens;  ///< in place of the samples
     std::vector<std::int32_t> labels;
     std::vector<std::int64_t> ids;
 };
@@ -27,28 +28,39 @@ SyntheticBatch make_batch(const Graph& graph, std::int64_t size) {
     Rng rng(1, RngPurpose::kTest);
     const auto elements = static_cast<std::size_t>(size * graph.input_shape().elements());
     check_host_memory(elements * sizeof(float), "bench engine", "a smaller --batch");
-    batch.samples.resize(elements);
-    std::generate(batch.samples.begin(), batch.samples.end(), [&] { return rng.next_normal(); });
-    batch.labels.resize(static_cast<std::size_t>(size));
-    for (std::int32_t& label : batch.labels) {
-        label =
-            static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(graph.classes())));
+    const auto draw = [&](std::vector<std::int32_t>& numbers, std::int64_t end) {
+        std::generate(numbers.begin(), numbers.end(), [&] {
+            return static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(end)));
+        });
+    };
+    if (graph.reads_tokens()) {
+        batch.tokens.resize(elements);
+        draw(batch.tokens, graph.vocabulary());
+    } else {
+        batch.samples.resize(elements);
+        std::generate(batch.samples.begin(), batch.samples.end(),
+                      [&] { return rng.next_normal(); });
     }
+    batch.labels.resize(static_cast<std::size_t>(size * graph.positions()));
+    draw(batch.labels, graph.classes());
     batch.ids.resize(static_cast<std::size_t>(size));
     std::iota(batch.ids.begin(), batch.ids.end(), std::int64_t{0});
     return batch;
 }
 
 /// Sequences of 30 positions of 64 features, one layer of 64 units.
-Graph make_lstm_graph() {
-    GraphBuilder net("lstm", Shape{30, 64});
+Graph make_lstm_layer() {
+    GraphBuilder net("lstm-layer", Shape{30, 64});
     const Value x = net.last_position(net.lstm(net.input(), {.hidden = 64}));
     return net.finish(net.linear(x, {.features = 10}));
 }
 
 Graph make_bench_model(const std::string& name) {
-    if (name == "lstm") {
-        return make_lstm_graph();
+    if (name == "lstm-layer") {
+        return make_lstm_layer();
+    }
+    if (reads_text(name)) {
+        return make_model(name, {.shape = Shape{35}, .classes = 28782, .tokens = true});
     }
     return name == "resnet50" ? make_model(name, Shape{3, 224, 224}, 1000)
                               : make_model(name, Shape{3, 32, 32}, 10);
@@ -58,9 +70,8 @@ Graph make_bench_model(const std::string& name) {
 
 EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     const std::unique_ptr<Device> device = make_device(options.device, options.threads);
-    Replica replica(
-        make_bench_model(options.model), *device,
-        replica_options(*device, options.precision, options.deterministic, options.tuning_file));
+    Replica replica(make_bench_model(options.model), *device,
+                    replica_options(options.precision, options.deterministic, options.tuning_file));
     replica.initialise(1);
     const FlatLayout& layout = replica.graph().parameters();
     const auto optimizer = make_optimizer({.momentum = 0.9, .weight_decay = 5e-4}, layout, 0,
@@ -69,7 +80,8 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     const BatchView batch{.samples = data.samples.data(),
                           .labels = data.labels.data(),
                           .sample_ids = data.ids.data(),
-                          .size = options.batch};
+                          .size = options.batch,
+                          .tokens = data.tokens.data()};
     const SteadyClock clock;
     std::vector<double> seconds;
     for (std::int64_t step = 0; step < options.warmup_steps + options.steps; ++step) {
@@ -90,11 +102,13 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     result.device = description.substr(0, description.find(": "));
     result.median_s = median(seconds);
     result.min_s = *std::min_element(seconds.begin(), seconds.end());
-    result.per_second = static_cast<double>(options.batch) / result.median_s;
+    const double samples_per_second = static_cast<double>(options.batch) / result.median_s;
+    result.per_second = samples_per_second * static_cast<double>(replica.graph().positions());
+    result.gflop_per_second =
+        samples_per_second * replica.graph().training_flops_per_sample() * 1e-9;
     result.peak_bytes = process_peak_bytes();
     result.arena_bytes = replica.arena_bytes();
     result.steps = options.steps;
-    result.training_flops_per_sample = replica.graph().training_flops_per_sample();
     if (options.profile) {
         result.profile = replica.profile();
     }

@@ -25,17 +25,18 @@ struct EngineBenchResult {
     std::string device;   ///< "cpu", "cuda:0"
     double median_s = 0;  ///< per step
     double min_s = 0;
-    double per_second = 0;         ///< samples, from the median
+    double per_second = 0;  ///< samples, or tokens of a language model; from the median
+    double gflop_per_second = 0;
     std::uint64_t peak_bytes = 0;  ///< largest resident size of the process
     std::uint64_t arena_bytes = 0;
     std::int64_t steps = 0;
-    double training_flops_per_sample = 0;
     std::vector<LayerProfile> profile;  ///< sums over the timed steps; empty unless asked for
 };
 
 /// Times whole training steps (forward, backward, SGD with momentum 0.9 and weight decay 5e-4) on
-/// synthetic data: 3x32x32 and 10 classes; 3x224x224 and 1000 classes for resnet50; for "lstm",
-/// which is not in the zoo, 30 positions of 64 features through a layer of 64 units. Blocks.
+/// synthetic data: 3x32x32 and 10 classes; 3x224x224 and 1000 classes for resnet50; windows of
+/// 35 tokens out of 28782 for language models; for "lstm-layer", which is not in the zoo, 30
+/// positions of 64 features through a layer of 64 units. Blocks.
 /// Errors: those of make_model, make_device and Replica.
 [[nodiscard]] EngineBenchResult bench_engine(const EngineBenchOptions& options);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -23,24 +24,25 @@
 #include "cohort/data/loader.hpp"
 #include "cohort/model/zoo.hpp"
 #include "core/system/process_usage.hpp"
+#include "session/model_input.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {
 
-/// Random bytes as samples.
+/// Random bytes as samples, or random tokens.
 class SyntheticSet final : public SampleSource {
 public:
-    SyntheticSet(std::vector<std::int64_t> shape, std::int64_t classes) {
+    SyntheticSet(std::vector<std::int64_t> shape, std::int64_t classes, bool text) {
         constexpr std::int64_t kChunk = 256;
         constexpr std::int64_t kSamples = 16 * kChunk;
         info_ = {.sample_shape = std::move(shape),
-                 .type = SampleType::kU8,
+                 .type = text ? SampleType::kI32 : SampleType::kU8,
                  .samples = kSamples,
                  .chunk_samples = kChunk,
                  .classes = classes,
                  .source = "synthetic"};
-        const auto channels = static_cast<std::size_t>(info_.sample_shape.front());
+        const auto channels = text ? 0 : static_cast<std::size_t>(info_.sample_shape.front());
         info_.mean.assign(channels, 127.5F);
         info_.std.assign(channels, 73.9F);  // of bytes that are equally likely
     }
@@ -49,13 +51,21 @@ public:
         RawChunk chunk{.first_sample = index * info_.chunk_samples, .samples = info_.chunk_samples};
         Rng rng(1, RngPurpose::kTest, static_cast<std::uint64_t>(index));
         chunk.data.resize(static_cast<std::size_t>(chunk.samples) * info_.sample_bytes());
+        const auto draw_class = [&] {
+            return static_cast<std::int32_t>(
+                rng.next_below(static_cast<std::uint32_t>(info_.classes)));
+        };
+        if (info_.tokens()) {
+            for (std::size_t at = 0; at < chunk.data.size(); at += sizeof(std::int32_t)) {
+                const std::int32_t token = draw_class();
+                std::memcpy(chunk.data.data() + at, &token, sizeof token);
+            }
+            return chunk;
+        }
         std::generate(chunk.data.begin(), chunk.data.end(),
                       [&] { return static_cast<std::byte>(rng.next_u32() & 0xFF); });
         chunk.labels.resize(static_cast<std::size_t>(chunk.samples));
-        std::generate(chunk.labels.begin(), chunk.labels.end(), [&] {
-            return static_cast<std::int32_t>(
-                rng.next_below(static_cast<std::uint32_t>(info_.classes)));
-        });
+        std::generate(chunk.labels.begin(), chunk.labels.end(), draw_class);
         return chunk;
     }
 
@@ -92,10 +102,10 @@ std::vector<std::int64_t> parse_input(const std::string& text) {
 
 void check(const ProfileMeasureOptions& options) {
     if (options.batch < 1 || options.threads < 1 || options.loader_threads < 1 ||
-        options.classes < 1) {
+        options.classes < 0) {
         fail<UsageError>({.where = "cohort profile",
                           .what = "a count is too small",
-                          .expected = "--batch, --threads, --loader-threads, --classes >= 1"});
+                          .expected = "--batch, --threads, --loader-threads >= 1"});
     }
     require(options.repetitions >= ProfileMeasureOptions::kLeastRepetitions, "--repetitions",
             fmt::format(">= {}", ProfileMeasureOptions::kLeastRepetitions),
@@ -117,9 +127,8 @@ public:
         : options_(options),
           set_(make_set(options)),
           device_(make_device(options.device, options.threads)),
-          replica_(
-              make_model(options.model, Shape(set_->info().sample_shape), set_->info().classes),
-              *device_, replica_options(*device_, options.precision, false, options.tuning_file)),
+          replica_(make_model(options.model, model_input(set_->info())), *device_,
+                   replica_options(options.precision, false, options.tuning_file)),
           loader_(set_, loader_options()),
           book_(set_->info(), {}) {
         replica_.initialise(1);
@@ -180,7 +189,12 @@ public:
 private:
     std::shared_ptr<SampleSource> make_set(const ProfileMeasureOptions& options) {
         if (options.data.empty()) {
-            return std::make_shared<SyntheticSet>(parse_input(options.input), options.classes);
+            const bool text = reads_text(options.model);
+            const std::string input = !options.input.empty() ? options.input
+                                      : text                 ? "35"
+                                                             : "1x28x28";
+            const std::int64_t classes = options.classes > 0 ? options.classes : text ? 28782 : 10;
+            return std::make_shared<SyntheticSet>(parse_input(input), classes, text);
         }
         return open_dataset(options.data, "train", hdf5_);
     }

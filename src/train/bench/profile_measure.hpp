@@ -15,9 +15,10 @@ namespace cohort {
 
 struct ProfileMeasureOptions {
     std::string model = "smallcnn";
-    std::string data;               ///< dataset file; empty: synthetic samples
-    std::string input = "1x28x28";  ///< of synthetic samples: CxHxW or F
-    std::int64_t classes = 10;      ///< of synthetic samples
+    std::string data;  ///< dataset file; empty: synthetic samples
+    /// Of synthetic samples: CxHxW or F, of text the tokens of a sample; empty: 1x28x28, or 35.
+    std::string input;
+    std::int64_t classes = 0;  ///< of synthetic samples; 0: 10, of text 28,782
     std::string augment = "none";
     OptimizerKind optimizer = OptimizerKind::kSgd;
     std::string device = "auto";

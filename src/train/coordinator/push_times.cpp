@@ -13,7 +13,8 @@ std::string non_finite_reason(double loss_sum, bool finite) {
 }
 
 double push_bytes(const JobContext& parts) {
-    return static_cast<double>(parts.graph.parameters().total()) * sizeof(float);
+    return static_cast<double>(parts.graph.parameters().total()) *
+           static_cast<double>(wire_bytes(parts.options.wire));
 }
 
 IterationRecord record_of(const PushReport& ticket, const PushSending& sending, double received) {

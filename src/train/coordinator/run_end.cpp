@@ -13,8 +13,10 @@ bool save_model(JobContext& parts, const Gathered& snapshot, bool over) {
     const ModelFile model{.model = parts.options.model,
                           .sample_shape = info.sample_shape,
                           .classes = info.classes,
+                          .tokens = info.tokens(),
                           .mean = info.mean,
                           .std = info.std,
+                          .vocabulary = info.vocabulary,
                           .parameters = snapshot.parameters,
                           .state = snapshot.state};
     const RunFolder folder(parts.options.out);

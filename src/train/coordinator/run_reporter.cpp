@@ -4,13 +4,14 @@
 
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
+#include "core/units.hpp"
 
 namespace cohort {
 
 RunReporter::RunReporter(const JobContext& parts, const TrainEnvironment& environment,
                          std::function<void(StopReason)> stop)
     : TrainControl(parts.options, *environment.clock, parts.budget_samples,
-                   parts.train_set->info().samples),
+                   parts.train_set->info().samples, parts.train_set->info().tokens()),
       environment_(environment),
       stop_(std::move(stop)) {
 }
@@ -115,8 +116,9 @@ void RunReporter::evaluated(const EvaluationReport& report) {
     update_progress();
     progress_.evaluated_at = report.samples_applied;
     summary_.test = report;
-    log_info("test after {} samples: accuracy {:.2f} %, loss {:.4f}", report.samples_applied,
-             100 * report.accuracy, report.loss);
+    summary_.reads_text = reads_text();
+    log_info("test after {} samples: {}", report.samples_applied,
+             format_scores(report.accuracy, report.loss, reads_text()));
     tell([&](TrainHook& hook) { hook.on_evaluation(*this, report); });
 }
 

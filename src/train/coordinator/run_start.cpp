@@ -71,6 +71,7 @@ OpenedSession open_session(const JobContext& parts, int workers,
                        .reference_batch = parts.reference_batch,
                        .budget_samples = parts.budget_samples,
                        .noise_scale = options.noise_scale,
+                       .clip_norm = options.clip_norm,
                        .monitor_load = !options.deterministic,  // times differ from run to run
                        .learning_rate =
                            [&parts](std::int64_t samples) {

@@ -84,14 +84,18 @@ public:
 
     void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
         write_window(run, evaluation.seconds);
-        write(run, {{"event", "evaluation"},
-                    {"samples_applied", evaluation.samples_applied},
-                    {"updates", evaluation.updates},
-                    {"train_s", evaluation.train_seconds},
-                    {"test_accuracy", evaluation.accuracy},
-                    {"test_loss", evaluation.loss},
-                    {"test_samples", evaluation.samples},
-                    {"pause_s", evaluation.seconds}});
+        Json line{{"event", "evaluation"},
+                  {"samples_applied", evaluation.samples_applied},
+                  {"updates", evaluation.updates},
+                  {"train_s", evaluation.train_seconds},
+                  {"test_accuracy", evaluation.accuracy},
+                  {"test_loss", evaluation.loss}};
+        if (run.reads_text()) {
+            line["test_perplexity"] = std::exp(evaluation.loss);
+        }
+        line["test_samples"] = evaluation.samples;
+        line["pause_s"] = evaluation.seconds;
+        write(run, line);
     }
 
     void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint) override {
@@ -190,6 +194,9 @@ private:
                       {"pending", cluster.pending},
                       {"lag", lags},
                       {"own_s", own}};
+            if (run.reads_text()) {
+                line["perplexity"] = std::exp(window_.loss());
+            }
             add_gradients(line, cluster);
             add_loads(line, cluster);
             write(run, line);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "cohort/train/hooks.hpp"
@@ -69,12 +70,13 @@ private:
         const std::string eta =
             rate > 0 ? format_duration(Clock::Seconds(static_cast<double>(left) / rate)) : "-";
         return fmt::format(
-            "{}{}/{}  loss {:.4f}  accuracy {:.2f} %  {:.0f} samples/s  eta {}{}  lr {:.4g}"
+            "{}{}/{}  loss {:.4f}{}  accuracy {:.2f} %  {:.0f} samples/s  eta {}{}  lr {:.4g}"
             "  epoch {:.2f}  loss z {:+.1f}",
             run.options().compute == TrainOptions().compute ? ""
                                                             : "[" + run.options().compute + "] ",
             format_count(static_cast<std::uint64_t>(done)),
             format_count(static_cast<std::uint64_t>(run.budget_samples())), window_.loss(),
+            run.reads_text() ? fmt::format("  perplexity {:.2f}", std::exp(window_.loss())) : "",
             100 * window_.accuracy(), rate, eta, workers(run.cluster()), learning_rate_,
             static_cast<double>(done) / static_cast<double>(run.epoch_samples()), score_);
     }

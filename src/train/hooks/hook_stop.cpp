@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/sched/target.hpp"
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
 
@@ -33,14 +34,13 @@ class TargetHook final : public TrainHook {
 public:
     /// Stops a resumed run that had reached its target.
     void on_start(TrainControl& run) override {
-        if (run.options().target_accuracy > 0 && run.progress().tta_seconds) {
+        if (has_target(run.options()) && run.progress().tta_seconds) {
             run.request_stop(StopReason::kTarget);
         }
     }
 
     void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
-        const double target = run.options().target_accuracy;
-        if (target > 0 && evaluation.accuracy >= target) {
+        if (reaches_target(run.options(), evaluation.accuracy, evaluation.loss)) {
             run.reach_target(evaluation.train_seconds);
             run.request_stop(StopReason::kTarget);
         }

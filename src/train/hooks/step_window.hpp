@@ -37,7 +37,7 @@ public:
         return samples_ > 0 ? loss_sum_ / static_cast<double>(samples_) : 0;
     }
     [[nodiscard]] double accuracy() const {
-        return samples_ > 0 ? static_cast<double>(correct_) / static_cast<double>(samples_) : 0;
+        return samples_ > 0 ? correct_ / static_cast<double>(samples_) : 0;
     }
     [[nodiscard]] double samples_per_s(Clock::Seconds now) const {
         const double time = seconds(now);
@@ -48,7 +48,7 @@ private:
     Clock::Seconds start_{0};
     double paused_ = 0;
     double loss_sum_ = 0;
-    std::int64_t correct_ = 0;
+    double correct_ = 0;
     std::int64_t samples_ = 0;
 };
 

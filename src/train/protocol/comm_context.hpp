@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <utility>
@@ -25,14 +26,14 @@ struct CommContext {
     void send(Address to, Port from, Kind kind, const Body& body) const {
         messenger.send(to, from, static_cast<std::uint16_t>(kind), encode(body));
     }
-    /// Announces a transfer of `values`; nothing leaves before it is released.
-    /// @param owner  keeps the values alive until they have left
+    /// Announces a transfer; nothing leaves before it is released.
+    /// @param owner  keeps the bytes alive until they have left
     template <class Kind, class Header>
     [[nodiscard]] std::shared_ptr<OutgoingTransfer> start_transfer(
-        Address to, Port from, Kind kind, const Header& header, std::span<const float> values,
+        Address to, Port from, Kind kind, const Header& header, std::span<const std::byte> bytes,
         ChunkOrder order, const std::shared_ptr<const void>& owner) const {
         return messenger.start_transfer(to, from, static_cast<std::uint16_t>(kind), encode(header),
-                                        std::as_bytes(values), order, owner);
+                                        bytes, order, owner);
     }
 };
 

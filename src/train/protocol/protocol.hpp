@@ -10,6 +10,7 @@
 #include "core/bytes.hpp"
 #include "session/gradient_statistics.hpp"
 #include "session/lease_order.hpp"
+#include "train/protocol/push_outcomes.hpp"
 #include "train/protocol/shards.hpp"
 
 // The messages between coordinator, servers and workers. A run with servers, in numbered steps:
@@ -138,8 +139,10 @@ struct ParametersHeader {
     ParametersWay way = ParametersWay::kStraight;
     std::int32_t piece = 0;  ///< the last one has the state
     std::int32_t pieces = 1;
+    PushOutcomes outcomes = {};  ///< of the receiving worker
     auto fields() {
-        return std::tie(version, server, evaluation, incarnation, begin, end, way, piece, pieces);
+        return std::tie(version, server, evaluation, incarnation, begin, end, way, piece, pieces,
+                        outcomes);
     }
 };
 
@@ -174,7 +177,7 @@ struct PushReport {
     std::int64_t version = 0;
     std::int64_t samples = 0;
     double loss_sum = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     bool finite = true;
     double gradient_norm = 0;
     WorkerTimes times;
@@ -241,7 +244,8 @@ struct ReleaseOrder {
     EvaluationOrder evaluation;
     std::uint32_t incarnation = 0;  ///< incarnation of the worker
     std::int64_t again = -1;        ///< >= 0: sent as this version, see ParametersWay::kAgain
-    auto fields() { return std::tie(worker, lag, evaluation, incarnation, again); }
+    PushOutcomes outcomes = {};     ///< of the worker
+    auto fields() { return std::tie(worker, lag, evaluation, incarnation, again, outcomes); }
 };
 
 /// A node that parameters pass on their way down a push tree.
@@ -296,7 +300,7 @@ struct EvaluatedPart {
     std::uint64_t id = 0;
     std::int32_t part = 0;
     double loss_sum = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     std::int64_t samples = 0;
     double seconds = 0;
     auto fields() { return std::tie(id, part, loss_sum, correct, samples, seconds); }

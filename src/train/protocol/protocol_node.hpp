@@ -64,7 +64,8 @@ struct NodeSumOrder {
     std::vector<NodeInput> inputs = {};
     std::int32_t to = -1;  ///< rank of another node; -1: all servers
     PushId top = {};       ///< the sum that this one becomes part of on the servers, or is
-    auto fields() { return std::tie(sum, terms, layout, inputs, to, top); }
+    Work work = Work::kGradient;
+    auto fields() { return std::tie(sum, terms, layout, inputs, to, top, work); }
 };
 
 /// A sum is not to be made, nor what becomes part of it.

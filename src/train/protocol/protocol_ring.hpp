@@ -84,7 +84,7 @@ struct RingLoad {
 struct RoundSummary {
     std::int64_t samples = 0;
     double loss_sum = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     bool finite = true;    ///< false aborts the round for all members
     double input_s = 0;    ///< waiting for the batch
     double compute_s = 0;  ///< own time, without waiting
@@ -143,8 +143,8 @@ struct SendStateOrder {
     auto fields() { return std::tie(epoch, number, worker, full, after, incarnation); }
 };
 
-/// Header of a transfer member -> worker: parameters and state, and if `full` the optimizer's slots
-/// in their order.
+/// Header of a transfer member -> worker: parameters and state as PulledBytes says, or if `full`
+/// all that a member holds, in f32: with the optimizer's slots in their order.
 struct StateHeader {
     std::uint64_t epoch = 0;
     std::uint64_t number = 0;       ///< as ordered
@@ -155,8 +155,10 @@ struct StateHeader {
     std::int32_t giver = 0;
     bool full = false;
     std::vector<double> scalars;  ///< of the optimizer, in its order
+    bool applied = false;         ///< the push `after` was part of an update
     auto fields() {
-        return std::tie(epoch, number, after, incarnation, version, round, giver, full, scalars);
+        return std::tie(epoch, number, after, incarnation, version, round, giver, full, scalars,
+                        applied);
     }
 };
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <tuple>
 #include <vector>
 
 #include "cohort/comm/rank_map.hpp"
+#include "cohort/core/wire.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/sched/job_options.hpp"
 
@@ -22,6 +24,20 @@ struct ShardRange {
     [[nodiscard]] std::int64_t parameters() const noexcept { return end - begin; }
     /// Floats in a transfer of this part: parameters, then state.
     [[nodiscard]] std::int64_t floats() const noexcept { return parameters() + state; }
+};
+
+/// How parameters, with state behind them or not, lie on the wire when workers pull them: the
+/// parameters rounded, the state as it is, since variances and means are few and differ in size.
+struct PulledBytes {
+    Wire wire = Wire::kF32;
+    std::int64_t parameters = 0;
+
+    /// Of the first floats of [parameters, state].
+    [[nodiscard]] std::uint64_t of(std::int64_t floats) const noexcept {
+        const std::int64_t rounded = std::min(floats, parameters);
+        return static_cast<std::uint64_t>(rounded) * wire_bytes(wire) +
+               static_cast<std::uint64_t>(floats - rounded) * sizeof(float);
+    }
 };
 
 /// How the parameters are divided, as messages say it. Servers and workers change to another one

@@ -12,6 +12,7 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
 #include "core/units.hpp"
+#include "session/model_input.hpp"
 
 namespace cohort {
 namespace {
@@ -48,21 +49,21 @@ Schedule make_schedule(const TrainOptions& options, std::int64_t budget) {
 
 Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
                      const SampleSetInfo& test) {
-    if (train.sample_shape != test.sample_shape || train.classes != test.classes) {
+    if (train.sample_shape != test.sample_shape || train.classes != test.classes ||
+        train.tokens() != test.tokens()) {
         fail<FileError>({.where = options.data,
                          .what = "the train and test groups hold different samples",
                          .expected = format_shape(train.sample_shape),
                          .got = format_shape(test.sample_shape)});
     }
-    return make_model(options.model, Shape(train.sample_shape), train.classes);
+    return make_model(options.model, model_input(train));
 }
 
 }  // namespace
 
 std::string set_identity(const SampleSetInfo& set) {
     return fmt::format("{} x [{}] {}, chunks of {}, {} classes, mean {}, std {}, {}", set.samples,
-                       fmt::join(set.sample_shape, ","),
-                       set.type == SampleType::kU8 ? "uint8" : "float32", set.chunk_samples,
+                       fmt::join(set.sample_shape, ","), word_of(set.type), set.chunk_samples,
                        set.classes, fmt::join(set.mean, " "), fmt::join(set.std, " "),
                        set.checksum.empty() ? "no checksum" : set.checksum);
 }
@@ -97,10 +98,10 @@ HostAllocator host_allocator(Device& device) {
     };
 }
 
-ReplicaOptions replica_options(const Device& device, Precision precision, bool deterministic,
+ReplicaOptions replica_options(Precision precision, bool deterministic,
                                const std::string& tuning_file) {
     ReplicaOptions options{.deterministic = deterministic, .precision = precision};
-    if (device.kind() != DeviceKind::kCpu && !deterministic && !tuning_file.empty()) {
+    if (!deterministic && !tuning_file.empty()) {
         std::error_code error;  // an error is reported when the file is written
         std::filesystem::create_directories(std::filesystem::path(tuning_file).parent_path(),
                                             error);
@@ -114,7 +115,8 @@ BatchView view_of(const LoadedBatch& batch) {
             .labels = batch.labels().data(),
             .sample_ids = batch.sample_ids().data(),
             .size = batch.size(),
-            .epoch = batch.epoch()};
+            .epoch = batch.epoch(),
+            .tokens = batch.tokens().data()};
 }
 
 JobContext::JobContext(const TrainOptions& run_options, int workers)
@@ -133,7 +135,7 @@ JobContext::JobContext(const TrainOptions& run_options, int workers)
 JobFacts job_facts(const JobContext& parts) {
     const auto parameters = static_cast<double>(parts.graph.parameters().elements());
     return {.parameters = parameters,
-            .parameter_bytes = parameters * sizeof(float),
+            .parameter_bytes = parameters * static_cast<double>(wire_bytes(parts.options.wire)),
             .flops_per_sample =
                 computes_network(parts.options) ? parts.graph.training_flops_per_sample() : 0,
             .learning_rate = parts.options.lr,

@@ -36,10 +36,10 @@ namespace cohort {
 /// Batches in memory that `device` copies fastest from.
 [[nodiscard]] HostAllocator host_allocator(Device& device);
 
-/// Options of a replica on `device`. @param tuning_file  file of measured choices, read and
-/// extended on a GPU unless `deterministic`; its folder is made if needed
-[[nodiscard]] ReplicaOptions replica_options(const Device& device, Precision precision,
-                                             bool deterministic, const std::string& tuning_file);
+/// @param tuning_file  file of measured choices, read and extended unless `deterministic`; its
+/// folder is made if needed
+[[nodiscard]] ReplicaOptions replica_options(Precision precision, bool deterministic,
+                                             const std::string& tuning_file);
 
 /// A loaded batch in the form that the engine takes.
 [[nodiscard]] BatchView view_of(const LoadedBatch& batch);

@@ -4,12 +4,17 @@
 #include "data/hdf5/store.hpp"
 #include "train/run/snapshot.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 namespace cohort {
 namespace {
 
 const StoreFormat kModelFormat{"cohort-model", 2};
+/// In place of the kind of tokens, when the data set had no vocabulary.
+constexpr std::string_view kNoVocabulary = "numbers";
 
 void put_tensors(StoreWriter& writer, const std::string& group, const FlatLayout& layout,
                  const std::vector<float>& flat) {
@@ -43,7 +48,8 @@ std::vector<float> get_tensors(const StoreReader& reader, const std::string& gro
 std::vector<float> get_per_channel(const StoreReader& reader, const std::string& name,
                                    const ModelFile& model) {
     std::vector<float> values = reader.get<float>(name);
-    const std::int64_t channels = model.sample_shape.empty() ? 0 : model.sample_shape.front();
+    const bool none = model.sample_shape.empty() || model.tokens;
+    const std::int64_t channels = none ? 0 : model.sample_shape.front();
     if (static_cast<std::int64_t>(values.size()) != channels) {
         fail<FileError>({.where = reader.path() + name,
                          .what = "the normalisation does not fit the samples",
@@ -51,6 +57,38 @@ std::vector<float> get_per_channel(const StoreReader& reader, const std::string&
                          .got = std::to_string(values.size())});
     }
     return values;
+}
+
+/// Of a model of tokens.
+std::shared_ptr<const Vocabulary> get_vocabulary(const StoreReader& reader) {
+    const auto word = reader.attribute<std::string>("/", "tokens");
+    if (word == kNoVocabulary) {
+        return nullptr;
+    }
+    const auto found = std::ranges::find(kWords<TokenKind>, word);
+    if (found == kWords<TokenKind>.end()) {
+        fail<FileError>({.where = reader.path() + "@tokens",
+                         .what = "an unknown kind of tokens",
+                         .expected = fmt::format("{}, or {}", fmt::join(kWords<TokenKind>, ", "),
+                                                 kNoVocabulary),
+                         .got = word});
+    }
+    Vocabulary vocabulary{.kind = static_cast<TokenKind>(found - kWords<TokenKind>.begin())};
+    for (const std::byte byte : reader.get<std::byte>("/vocabulary")) {
+        vocabulary.text += static_cast<char>(byte);
+    }
+    return std::make_shared<const Vocabulary>(std::move(vocabulary));
+}
+
+/// Of a model of text: one number, the tokens that it sees, no more than `cohort import` takes.
+void require_window(const std::vector<std::int64_t>& shape, const std::string& path) {
+    constexpr std::int64_t kMostTokens = 1 << 20;
+    if (shape.size() != 1 || shape[0] < 1 || shape[0] > kMostTokens) {
+        fail<FileError>({.where = path + "/sample_shape",
+                         .what = "unusable window of tokens",
+                         .expected = "[T], T from 1 to " + std::to_string(kMostTokens),
+                         .got = format_shape(shape)});
+    }
 }
 
 }  // namespace
@@ -63,6 +101,13 @@ void write_model(const OutputFile& file, const Graph& graph, const ModelFile& mo
     writer.put("/sample_shape", model.sample_shape);
     writer.put("/mean", model.mean);
     writer.put("/std", model.std);
+    if (model.tokens) {
+        writer.set("/", "tokens",
+                   std::string(model.vocabulary ? word_of(model.vocabulary->kind) : kNoVocabulary));
+    }
+    if (model.vocabulary) {
+        writer.put("/vocabulary", std::as_bytes(std::span(model.vocabulary->text)));
+    }
     put_tensors(writer, "/parameters/", graph.parameters(), model.parameters);
     put_tensors(writer, "/state/", graph.state(), model.state);
     writer.commit();
@@ -75,9 +120,14 @@ ModelFile read_model(const std::string& path, Hdf5Thread& thread) {
     model.model = reader.attribute<std::string>("/", "model");
     model.classes = reader.attribute<std::int64_t>("/", "classes");
     model.sample_shape = reader.get<std::int64_t>("/sample_shape");
+    model.tokens = reader.has_attribute("/", "tokens");
+    if (model.tokens) {
+        require_window(model.sample_shape, path);
+        model.vocabulary = get_vocabulary(reader);
+    }
     model.mean = get_per_channel(reader, "/mean", model);
     model.std = get_per_channel(reader, "/std", model);
-    const Graph graph = make_model(model.model, Shape(model.sample_shape), model.classes);
+    const Graph graph = model.graph();
     model.parameters = get_tensors(reader, "/parameters/", graph.parameters());
     model.state = get_tensors(reader, "/state/", graph.state());
     return model;

@@ -46,6 +46,7 @@ void each_of_exchange(Options& o, const Visit& visit) {
            "sent; auto: on hosts with several workers and no server"},
           o.node_staging);
     each_shard_option(o, visit);
+    each_wire_option(o, visit);
     visit({"--push-tree",
            "Servers: sum pushes over hosts on their way: off, auto (a tree by the measured rates "
            "of cards; "
@@ -100,13 +101,15 @@ void each_of_learning(Options& o, const Visit& visit) {
           kEpochsLimits);
     visit({"--target-accuracy", "End once the test accuracy reaches this; 0: never"},
           o.target_accuracy, kTargetLimits);
+    visit({"--target-loss", "End once the test loss (of text per token) is as small; 0: never"},
+          o.target_loss, kTargetLossLimits);
     visit({"--batch", "Samples per step and worker"}, o.batch, kBatchLimits);
     each_rate_option(o, visit);
     visit({"--warmup-samples", "Samples over which the learning rate grows to its value; 0: none"},
           o.warmup_samples, kSamplesLimits);
     each_optimizer_option(o, visit);
     visit({"--nesterov", "Nesterov's momentum (sgd)"}, o.nesterov);
-    each_decay_option(o, visit);
+    each_step_option(o, visit);
     visit({"--augment", "none, or a list of pad-crop:PIXELS and flip", "LIST"}, o.augment);
 }
 

@@ -63,6 +63,8 @@ void check_exchange(const TrainOptions& o) {
     // call.
     require(!nccl || !o.deterministic, "--all-reduce",
             "sums with the same bits in every run with --deterministic: ordered", "nccl");
+    require(o.wire == Wire::kF32 || o.all_reduce == "auto" || o.all_reduce == "ring",
+            "--all-reduce", "ring with --wire bf16", o.all_reduce);
     require(o.lost_after_s <= o.stall_limit_s, "--lost-after-s",
             fmt::format("at most the {} s of --stall-limit-s", o.stall_limit_s),
             fmt::format("{}", o.lost_after_s));
@@ -100,6 +102,8 @@ TrainOptions checked(TrainOptions options, int world_size) {
                           .what = "both set the length of the run",
                           .expected = "one of them"});
     }
+    require(options.target_accuracy == 0 || options.target_loss == 0,
+            "--target-accuracy, --target-loss", "one of them", "both");
     require(!options.resume || !options.overwrite, "--resume, --overwrite", "one of them", "both");
     return options;
 }

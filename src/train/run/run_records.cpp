@@ -1,6 +1,7 @@
 #include "train/run/run_records.hpp"
 
 #include <fmt/format.h>
+#include <cmath>
 
 #include <numeric>
 
@@ -110,8 +111,11 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
                      {"by_worker", workers_json(summary)},
                      {"compute", options.compute},
                      {"test_accuracy", or_null(tested, test.accuracy)},
-                     {"test_loss", or_null(tested, test.loss)},
-                     {"tta_s", or_null(progress.tta_seconds)}});
+                     {"test_loss", or_null(tested, test.loss)}});
+    if (summary.reads_text) {
+        line["test_perplexity"] = std::exp(test.loss);
+    }
+    line["tta_s"] = or_null(progress.tta_seconds);
     line.update(costs_json(summary));
     line["stop_reason"] = to_string(summary.reason);
     line["outputs_saved"] = summary.outputs_saved;

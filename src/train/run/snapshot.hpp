@@ -8,7 +8,9 @@
 #include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/lease.hpp"
+#include "cohort/data/vocabulary.hpp"
 #include "cohort/model/graph.hpp"
+#include "cohort/model/zoo.hpp"
 #include "cohort/train/events.hpp"
 
 namespace cohort {
@@ -94,10 +96,17 @@ struct ModelFile {
     std::string model;  ///< name for make_model
     std::vector<std::int64_t> sample_shape;
     std::int64_t classes = 0;
-    std::vector<float> mean;        ///< [sample_shape[0]], of the train set; the model takes
-    std::vector<float> std;         ///< (sample - mean) / std, std > 0
-    std::vector<float> parameters;  ///< flat, layout of make_model's graph
+    bool tokens = false;      ///< samples are windows of tokens of text
+    std::vector<float> mean;  ///< [sample_shape[0]], of the train set; the model takes
+    std::vector<float> std;   ///< (sample - mean) / std, std > 0; both empty for tokens
+    std::shared_ptr<const Vocabulary> vocabulary;  ///< of tokens; may be none
+    std::vector<float> parameters;                 ///< flat, layout of make_model's graph
     std::vector<float> state;
+
+    [[nodiscard]] Graph graph() const {
+        return make_model(model,
+                          {.shape = Shape(sample_shape), .classes = classes, .tokens = tokens});
+    }
 };
 
 /// Writes `model.h5`. Errors: FileError.

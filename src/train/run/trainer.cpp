@@ -48,8 +48,10 @@ std::int64_t bucket_bytes(const TrainOptions& options, const Graph& graph) {
 
 AllReduceOptions ring_options(const TrainOptions& options, const Graph& graph) {
     AllReduceOptions ring{.algorithm = parse_all_reduce(options.all_reduce),
-                          .bucket_bytes = bucket_bytes(options, graph)};
-    if (options.deterministic && ring.algorithm == AllReduceAlgorithm::kAuto) {
+                          .bucket_bytes = bucket_bytes(options, graph),
+                          .wire = options.wire};
+    if (options.wire == Wire::kF32 && options.deterministic &&
+        ring.algorithm == AllReduceAlgorithm::kAuto) {
         ring.algorithm = AllReduceAlgorithm::kOrdered;  // otherwise a measurement would choose
     }
     return ring;

@@ -28,7 +28,8 @@ ServerParts parts_of(JobContext& job, const RankMap& map) {
             .threads = job.options.threads,
             .device = job.options.server_device,
             .hdf5 = &job.hdf5,
-            .shares = initial_shares(job.options.shards, map)};
+            .shares = initial_shares(job.options.shards, map),
+            .wire = job.options.wire};
 }
 
 /// A piece of a shard's parameters for workers that pass it on.
@@ -86,7 +87,7 @@ ServerLoop::ServerLoop(CommContext comm, const ServerParts& parts, int server)
       shard_(parts.graph,
              shards_at_start(parts, comm.map.servers).at(static_cast<std::size_t>(server)),
              parts.optimizer, thread_count(parts.threads),
-             make_shard_device(parts.device, comm.map, server)),
+             make_shard_device(parts.device, comm.map, server), parts.wire),
       line_(comm_, shard_.staging()) {
     if (parts.hdf5 != nullptr) {
         writer_.emplace(*parts.hdf5, comm_.operations, [this](const SavedPart& saved) {
@@ -241,8 +242,8 @@ void ServerLoop::fire(const FireOrder& order) {
     const auto leaving = start_sending(order, output);
     const GradientAnswer answer = shard_.fire(order, output, [&leaving](std::int64_t floats) {
         for (const Leaving& one : leaving) {
-            const std::int64_t final = std::max<std::int64_t>(floats - one.begin, 0);
-            one.transfer->release(static_cast<std::uint64_t>(final) * sizeof(float));
+            const std::int64_t final = std::max(floats, one.begin);
+            one.transfer->release(one.form.of(final) - one.form.of(one.begin));
         }
     });
     if (order.question.any() && !order.pushes.empty()) {
@@ -256,14 +257,17 @@ void ServerLoop::fire(const FireOrder& order) {
 }
 
 template <class Kind, class Header>
-ServerLoop::Leaving ServerLoop::start(Address to, Kind kind, const Header& header,
-                                      std::shared_ptr<const float> values, std::int64_t begin,
+ServerLoop::Leaving ServerLoop::start(Address to, Kind kind, const Header& header, Wire wire,
+                                      std::shared_ptr<const float> copy, std::int64_t begin,
                                       std::int64_t floats) {
-    check_invariant(values != nullptr, "what is released has been prepared");
-    const std::span<const float> part(values.get() + begin, static_cast<std::size_t>(floats));
+    check_invariant(copy != nullptr, "what is released has been prepared");
+    const PulledBytes form{.wire = wire, .parameters = shard_.range().parameters()};
+    const std::uint64_t before = form.of(begin);
+    const auto part =
+        shard_.as_sent(copy.get(), wire).subspan(before, form.of(begin + floats) - before);
     return {comm_.start_transfer(to, Port::kServer, kind, header, part, ChunkOrder::kForward,
-                                 shard_.staging().busy().until_released(std::move(values))),
-            begin};
+                                 shard_.staging().busy().until_released(std::move(copy))),
+            begin, form};
 }
 
 std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& order,
@@ -279,14 +283,16 @@ std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& orde
             .incarnation = release.incarnation,
             .begin = range.begin,
             .end = range.end,
-            .way = again ? ParametersWay::kAgain : ParametersWay::kStraight};
-        leaving.push_back(start(
-            {comm_.map.rank_of_worker(release.worker), Port::kWorker}, MessageKind::kParameters,
-            header, output.find(shard_.store().look_ahead_lag(release.lag)), 0, range.floats()));
+            .way = again ? ParametersWay::kAgain : ParametersWay::kStraight,
+            .outcomes = release.outcomes};
+        leaving.push_back(start({comm_.map.rank_of_worker(release.worker), Port::kWorker},
+                                MessageKind::kParameters, header, parts_.wire,
+                                output.find(shard_.store().look_ahead_lag(release.lag)), 0,
+                                range.floats()));
     }
     for (const PassedOn& piece : pieces_of(order, range)) {
         leaving.push_back(
-            start({piece.rank, Port::kNode}, NodeMessage::kPassOn, piece.header,
+            start({piece.rank, Port::kNode}, NodeMessage::kPassOn, piece.header, parts_.wire,
                   output.find(shard_.store().look_ahead_lag(piece.header.stops.front().lag)),
                   piece.begin, piece.floats));
     }
@@ -295,7 +301,7 @@ std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& orde
             start({0, Port::kCoordinator}, MessageKind::kGathered,
                   GatheredHeader{
                       .gather = order.snapshot.gather, .version = order.version, .part = server_},
-                  output.find(0), 0, range.floats()));
+                  Wire::kF32, output.find(0), 0, range.floats()));
     }
     return leaving;
 }

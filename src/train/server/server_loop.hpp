@@ -25,6 +25,7 @@ struct ServerParts {
     std::string device = "cpu";  ///< where the shard lies, see device_of_rank
     Hdf5Thread* hdf5 = nullptr;  ///< for checkpoints; null: an order that needs one is an error
     std::vector<double> shares = {};  ///< of the parameters at the start; empty: equal ones
+    Wire wire = Wire::kF32;
 };
 
 /// A parameter server's whole life, as protocol.hpp numbers it: takes pushes into memory, applies
@@ -78,12 +79,14 @@ private:
     struct Leaving {
         std::shared_ptr<OutgoingTransfer> transfer;
         std::int64_t begin = 0;  ///< its first float in the shard
+        PulledBytes form;
     };
     [[nodiscard]] std::vector<Leaving> start_sending(const FireOrder& order,
                                                      const FireOutput& output);
+    /// @param copy  of the shard, of which the floats from `begin` on leave
     template <class Kind, class Header>
-    [[nodiscard]] Leaving start(Address to, Kind kind, const Header& header,
-                                std::shared_ptr<const float> values, std::int64_t begin,
+    [[nodiscard]] Leaving start(Address to, Kind kind, const Header& header, Wire wire,
+                                std::shared_ptr<const float> copy, std::int64_t begin,
                                 std::int64_t floats);
     void receive_last_pushes();
     [[nodiscard]] Farewell final_report() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
+#include "core/bf16.hpp"
 #include "optim/vector_math.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -45,6 +47,16 @@ private:
     const std::function<void(std::int64_t)>& report_;
 };
 
+/// Where the rounded parameters of a copy begin; their state follows.
+std::uint16_t* rounded(float* copy, const ShardRange& range) {
+    return reinterpret_cast<std::uint16_t*>(copy + range.floats());
+}
+
+/// Floats of a copy with what follows it.
+std::int64_t copy_floats(const ShardRange& range, Wire wire) {
+    return range.floats() + (wire == Wire::kBf16 ? (range.parameters() + 1) / 2 + range.state : 0);
+}
+
 }  // namespace
 
 std::shared_ptr<const float> FireOutput::find(double lag) const {
@@ -56,7 +68,8 @@ std::shared_ptr<const float> FireOutput::find(double lag) const {
     return nullptr;
 }
 
-FireRunner::FireRunner(ShardStore& store, Device& host, int threads) : store_(store), host_(host) {
+FireRunner::FireRunner(ShardStore& store, Device& host, int threads, Wire wire)
+    : store_(store), host_(host), wire_(wire) {
     for (int thread = 0; thread < threads; ++thread) {
         sums_.push_back(host.allocate(kBlock * sizeof(float)));
     }
@@ -72,6 +85,10 @@ GradientAnswer FireRunner::run(const FireOrder& order, const MeanGradient& mean,
     for (const FireOutput::Copy& copy : output.copies) {
         const std::span<const float> state = store_.state();
         std::copy(state.begin(), state.end(), copy.values.get() + store_.range().parameters());
+        if (wire_ == Wire::kBf16) {
+            std::uint16_t* behind = rounded(copy.values.get(), store_.range());
+            std::memcpy(behind + store_.range().parameters(), state.data(), state.size_bytes());
+        }
     }
     return mean.empty() && output.copies.empty() ? GradientAnswer() : run_steps(job, final);
 }
@@ -175,18 +192,22 @@ void FireRunner::copy_block(const Job& job, std::int64_t at, std::int64_t n) con
             look_ahead(theta, job.velocity.subspan(first, count), job.order.lr, job.momentum,
                        copy.lag, to);
         }
+        if (wire_ == Wire::kBf16) {
+            narrow_to_bf16(to, rounded(copy.values.get(), store_.range()) + at);
+        }
     }
 }
 
 ServerShard::ServerShard(const Graph& graph, const ShardRange& range,
                          const OptimizerOptions& optimizer, int threads,
-                         std::unique_ptr<Device> device)
+                         std::unique_ptr<Device> device, Wire wire)
     : host_(make_cpu_device(threads)),
       stream_(host_->create_stream()),
+      wire_(wire),
       store_(graph, range, optimizer, *host_, *stream_, std::move(device)),
-      runner_(store_, *host_, threads),
-      snapshots_(std::make_unique<BufferPool>(*host_, range.floats())),
-      staging_(*host_, range.floats()) {
+      runner_(store_, *host_, threads, wire),
+      snapshots_(std::make_unique<BufferPool>(*host_, copy_floats(range, wire))),
+      staging_(*host_, range.floats(), wire) {
 }
 
 void ServerShard::initialise(std::uint64_t seed, std::int64_t version) {
@@ -205,7 +226,7 @@ void ServerShard::resize(const ShardRange& range, const ShardSnapshot& snapshot,
                          std::uint32_t layout) {
     store_.resize(range);
     restore(snapshot);
-    snapshots_ = std::make_unique<BufferPool>(*host_, range.floats());
+    snapshots_ = std::make_unique<BufferPool>(*host_, copy_floats(range, wire_));
     staging_.resize(range.floats(), layout);
     released_.clear();
     reference_ = {};
@@ -253,8 +274,21 @@ std::vector<std::shared_ptr<const float>> ServerShard::take_released(const FireO
     std::vector<std::shared_ptr<const float>> released(order.pushes.size());
     for (std::size_t i = 0; i < released.size() && order.delay_compensation > 0; ++i) {
         released[i] = released_.take(order.pushes[i].push.worker, order.pushes[i].version);
+        if (released[i] != nullptr && wire_ == Wire::kBf16) {
+            const std::shared_ptr<float> as_received = snapshots_->take();
+            const auto sent = as_sent(released[i].get(), wire_);
+            widen_bf16(reinterpret_cast<const std::uint16_t*>(sent.data()),
+                       {as_received.get(), static_cast<std::size_t>(range().parameters())});
+            released[i] = as_received;
+        }
     }
     return released;
+}
+
+std::span<const std::byte> ServerShard::as_sent(const float* copy, Wire wire) const noexcept {
+    const PulledBytes form{.wire = wire, .parameters = range().parameters()};
+    return {reinterpret_cast<const std::byte*>(wire == Wire::kF32 ? copy : copy + range().floats()),
+            static_cast<std::size_t>(form.of(range().floats()))};
 }
 
 /// Orders without a delay compensation leave nothing to remember: the plan has changed.

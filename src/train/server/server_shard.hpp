@@ -16,7 +16,8 @@
 namespace cohort {
 
 /// What an update leaves: parameters that do not change any more, each [ShardRange::floats()],
-/// parameters, then state. They live as long as they are held.
+/// parameters, then state; with Wire::kBf16 behind them the same as it travels, see PulledBytes.
+/// They live as long as they are held.
 struct FireOutput {
     struct Copy {
         double lag = 0;  ///< reference batches looked ahead; 0: the parameters themselves
@@ -34,7 +35,7 @@ struct FireOutput {
 /// Memory traffic for n pushes, in shards: n + 2 (parameters) + 2 (velocity, sgd) + 1 per copy.
 class FireRunner {
 public:
-    FireRunner(ShardStore& store, Device& host, int threads);
+    FireRunner(ShardStore& store, Device& host, int threads, Wire wire);
 
     /// @param final  called as it proceeds: the first `floats` of every copy are final
     /// @return what the order asked about the gradient
@@ -58,6 +59,7 @@ private:
 
     ShardStore& store_;
     Device& host_;
+    Wire wire_;
     std::vector<Buffer> sums_;  ///< scratch of each thread
     GradientKeeper keeper_;
 };
@@ -71,7 +73,7 @@ public:
     /// and updates are applied, with a copy of the parameters here; null: host memory and `threads`
     /// Errors: DeviceError when memory is short.
     ServerShard(const Graph& graph, const ShardRange& range, const OptimizerOptions& optimizer,
-                int threads, std::unique_ptr<Device> device = nullptr);
+                int threads, std::unique_ptr<Device> device = nullptr, Wire wire = Wire::kF32);
 
     /// Initial parameters, as ShardStore::initialise gives them.
     void initialise(std::uint64_t seed, std::int64_t version);
@@ -100,6 +102,8 @@ public:
     /// that no update can have.
     GradientAnswer fire(const FireOrder& order, const FireOutput& output,
                         const std::function<void(std::int64_t floats)>& final);
+    /// All of a copy that prepare() made, as it is sent. @param wire  that of the job, or kF32
+    [[nodiscard]] std::span<const std::byte> as_sent(const float* copy, Wire wire) const noexcept;
     /// An update whose pushes are all discarded: only the version changes.
     void skip_to(std::int64_t version);
 
@@ -120,6 +124,7 @@ private:
 
     std::unique_ptr<Device> host_;
     std::unique_ptr<Stream> stream_;
+    Wire wire_;
     ShardStore store_;
     FireRunner runner_;
     std::unique_ptr<BufferPool> snapshots_;

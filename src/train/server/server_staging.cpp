@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/bf16.hpp"
 #include "train/protocol/complete_transfers.hpp"
 #include "train/protocol/protocol_node.hpp"
 
@@ -22,10 +23,11 @@ std::string push_text(const PushId& push) {
 
 }  // namespace
 
-PushStaging::PushStaging(Device& device, std::int64_t floats, bool exact)
+PushStaging::PushStaging(Device& device, std::int64_t floats, Wire wire, bool exact)
     : device_(device),
       pool_(std::make_unique<BufferPool>(device, floats)),
-      bytes_(static_cast<std::size_t>(floats) * sizeof(float)),
+      wire_(wire),
+      bytes_(static_cast<std::size_t>(floats) * wire_bytes(wire)),
       exact_(exact) {
 }
 
@@ -35,7 +37,7 @@ void PushStaging::resize(std::int64_t floats, std::uint32_t layout) {
         at = discard(at);
     }
     pool_ = std::make_unique<BufferPool>(device_, floats);
-    bytes_ = static_cast<std::size_t>(floats) * sizeof(float);
+    bytes_ = static_cast<std::size_t>(floats) * wire_bytes(wire_);
     layout_ = layout;
 }
 
@@ -65,12 +67,12 @@ std::span<std::byte> PushStaging::accept(const Message& announcement, std::uint6
     }
     entry.data = pool_->take();
     entry.receiving = busy_.until_released(nullptr);
-    return std::as_writable_bytes(
-        std::span(entry.data.get(), static_cast<std::size_t>(pool_->floats())));
+    const std::span all(entry.data.get(), static_cast<std::size_t>(pool_->floats()));
+    return std::as_writable_bytes(all).last(bytes_);  // bf16 is widened in place
 }
 
 bool PushStaging::arrived(PushId push) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const auto at = pushes_.find(push);
     check_invariant(at != pushes_.end(), "a push arrives after its announcement");
     Entry& entry = at->second;
@@ -90,6 +92,11 @@ bool PushStaging::arrived(PushId push) {
     }
     if (entry.repeated) {
         fail<PeerError>({.where = push_text(push), .what = "it came twice"});
+    }
+    if (wire_ == Wire::kBf16) {
+        lock.unlock();  // only the role's thread, which calls this, lets go of the memory
+        widen_bf16_in_place({entry.data.get(), bytes_ / wire_bytes(wire_)});
+        lock.lock();
     }
     entry.here = true;
     return true;

@@ -25,8 +25,9 @@ namespace cohort {
 /// is_here() and take() ask for any of them, unless the staging is `exact`.
 class PushStaging final : public TransferSink {
 public:
-    /// @param floats in every push, see ShardRange::floats
-    PushStaging(Device& device, std::int64_t floats, bool exact = false);
+    /// @param floats in every push, see ShardRange::floats  @param wire  type in which all of them
+    /// travel; they are handed out as floats
+    PushStaging(Device& device, std::int64_t floats, Wire wire = Wire::kF32, bool exact = false);
     /// The shard is another part of the parameters from now on, of which pushes have so many
     /// floats. Those of an earlier layout, received or still to come, are not used.
     void resize(std::int64_t floats, std::uint32_t layout);
@@ -77,7 +78,8 @@ private:
 
     Device& device_;
     std::unique_ptr<BufferPool> pool_;
-    std::size_t bytes_;
+    Wire wire_;
+    std::size_t bytes_;  ///< of a push on the wire
     bool exact_;
     std::uint32_t layout_ = 0;
     BusyTime busy_;

@@ -96,7 +96,7 @@ void ShardExchange::send(int to, std::int64_t begin, std::int64_t end) const {
     const auto transfer = comm_.start_transfer(
         {comm_.map.rank_of_server(to), Port::kServer}, Port::kServer, MessageKind::kShardPart,
         ShardPartHeader{.layout = after_.number, .server = server_, .begin = begin, .end = end},
-        *values, ChunkOrder::kForward, values);
+        std::as_bytes(std::span(*values)), ChunkOrder::kForward, values);
     transfer->release(values->size() * sizeof(float));
 }
 

@@ -20,12 +20,15 @@ namespace {
 /// Samples [begin, end) of a batch.
 BatchView samples_of(const LoadedBatch& batch, std::int64_t begin, std::int64_t end) {
     const BatchView all = view_of(batch);
-    const auto each = static_cast<std::int64_t>(batch.samples().size()) / all.size;
-    return {.samples = all.samples + begin * each,
-            .labels = all.labels + begin,
-            .sample_ids = all.sample_ids + begin,
+    const auto at = [&](const auto& values) {
+        return values.data() + begin * (static_cast<std::int64_t>(values.size()) / all.size);
+    };
+    return {.samples = at(batch.samples()),
+            .labels = at(batch.labels()),
+            .sample_ids = at(batch.sample_ids()),
             .size = end - begin,
-            .epoch = all.epoch};
+            .epoch = all.epoch,
+            .tokens = at(batch.tokens())};
 }
 
 /// Adds a part's gradient and statistics, with its share of the samples, to those of the others.
@@ -153,6 +156,9 @@ LocalSteps::End LocalSteps::group_step(const BatchView& piece, double lr, AllRed
         sum = summed_;
     }
     const End end = summaries ? average_of(*summaries, sum) : End::kGivenUp;
+    if (end == End::kNotFinite) {
+        group.set_rest(RoundRest::kReturned);  // the sum is not used
+    }
     if (end == End::kDone && std::any_of(summaries->begin(), summaries->end(),
                                          [](const RoundSummary& one) { return one.samples > 0; })) {
         context_.compute().copy(replica_.gradients(), std::span(average_).first(start_.size()));
@@ -205,6 +211,9 @@ void LocalSteps::update(double lr) {
         optimizer_ = make_optimizer(context_.job().optimizer, replica_.graph().parameters(), 0,
                                     replica_.graph().parameters().total(), replica_.device(),
                                     replica_.stream());
+    }
+    if (const double most = context_.job().options.clip_norm; most > 0) {
+        context_.compute().clip(replica_.gradients(), most, true);
     }
     optimizer_->update(replica_.parameters(), replica_.gradients(), 1, lr);
     run_.compute_s += (context_.clock().now() - before).count();

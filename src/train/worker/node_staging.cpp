@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/bf16.hpp"
 #include "sched/plan/lease_work.hpp"
 #include "sched/plan/push_tree.hpp"
 #include "train/protocol/complete_transfers.hpp"
@@ -54,7 +55,9 @@ std::vector<bool> slot_nodes(const RankMap& map, const TrainOptions& options) {
 
 int tree_pieces(const TrainOptions& options, std::int64_t floats) {
     const bool automatic = parse_push_tree(options.push_tree).kind == PushTreeChoice::Kind::kAuto;
-    return automatic ? most_pieces(static_cast<double>(floats) * sizeof(float)) : 1;
+    return automatic ? most_pieces(static_cast<double>(floats) *
+                                   static_cast<double>(wire_bytes(options.wire)))
+                     : 1;
 }
 
 SlotMemory::SlotMemory(NodeMemory memory, std::int64_t floats)
@@ -122,8 +125,8 @@ std::vector<int> NodeAgent::Sink::coming() const {
 }
 
 NodeAgent::NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker,
-                     int descriptor, int pieces)
-    : comm_(comm), sums_(comm, layout, pieces), sink_(comm, sums_.inbox()) {
+                     int descriptor, int pieces, Wire wire)
+    : comm_(comm), sums_(comm, layout, pieces, wire), sink_(comm, sums_.inbox()) {
     comm.messenger.set_sink(Port::kNode, &sink_);
     const int rank = comm.map.rank_of_worker(worker);
     const int node = comm.map.ranks[static_cast<std::size_t>(rank)].node;
@@ -205,11 +208,36 @@ void NodeAgent::handle(const Message& message) {
     }
 }
 
-NodeSums::NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces)
+void SumRounding::round(const NodeSumOrder& order, float* sum, std::int64_t at, std::int64_t n) {
+    if (wire_ == Wire::kF32) {
+        return;
+    }
+    const std::span<const float> values(sum + at, static_cast<std::size_t>(n));
+    auto* const to = reinterpret_cast<std::uint16_t*>(sum + floats_) + at;
+    if (order.sum.incarnation > 0) {
+        narrow_to_bf16(values, to);
+        return;
+    }
+    if (rest_.empty() || std::exchange(rest_of_, order.work) != order.work) {
+        rest_.assign(static_cast<std::size_t>(floats_), 0.0F);
+    }
+    narrow_with_rest(values, rest_.data() + at, rest_.data() + at, to);
+}
+
+std::span<const std::byte> SumRounding::leaving(const float* sum, std::int64_t begin,
+                                                std::int64_t end) const {
+    const auto* const all =
+        reinterpret_cast<const std::byte*>(wire_ == Wire::kBf16 ? sum + floats_ : sum);
+    const auto each = static_cast<std::int64_t>(wire_bytes(wire_));
+    return {all + begin * each, static_cast<std::size_t>((end - begin) * each)};
+}
+
+NodeSums::NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces, Wire wire)
     : comm_(comm),
       layout_(layout),
-      pool_(*device_, layout.floats()),
-      inbox_(*device_, layout.floats(), pieces) {
+      rounding_(wire, layout.floats()),
+      pool_(*device_, rounding_.memory()),
+      inbox_(*device_, layout.floats(), pieces, wire) {
 }
 
 void NodeSums::set_free(const NodeFreeOrder& order) {
@@ -310,12 +338,11 @@ void NodeSums::make_piece() {
     } else {
         const std::int64_t begin = inbox_.begin_of(made_);
         make_part(made_, [](std::int64_t /*end*/) {});
-        const std::span<const float> piece(
-            sum_.get() + begin, static_cast<std::size_t>(inbox_.begin_of(made_ + 1) - begin));
+        const auto piece = rounding_.leaving(sum_.get(), begin, inbox_.begin_of(made_ + 1));
         comm_
             .start_transfer({order.to, Port::kNode}, Port::kNode, NodeMessage::kPiece,
                             NodePieceHeader{order.sum, made_}, piece, ChunkOrder::kForward, sum_)
-            ->release(piece.size_bytes());
+            ->release(piece.size());
         ++made_;
     }
     if (made_ == inbox_.pieces()) {
@@ -342,6 +369,7 @@ void NodeSums::make_part(int piece, const std::function<void(std::int64_t end)>&
     for (std::int64_t at = begin; at < end; at += kLeavingFloats) {
         const std::int64_t n = std::min(kLeavingFloats, end - at);
         weighted_sum(terms, at - begin, sum_.get() + at, n);
+        rounding_.round(order, sum_.get(), at, n);
         made(at + n);
     }
 }
@@ -353,17 +381,18 @@ void NodeSums::send_to_servers(const NodeSumOrder& order) {
     for (const ShardRange& shard : shards) {
         transfers.push_back(comm_.start_transfer(
             {comm_.map.rank_of_server(shard.part), Port::kServer}, Port::kNode, MessageKind::kPush,
-            PushHeader{order.sum, order.layout.number}, ShardedLayout::part(sum_.get(), shard),
+            PushHeader{order.sum, order.layout.number},
+            rounding_.leaving(sum_.get(), shard.begin, shard.begin + shard.floats()),
             ChunkOrder::kForward, sum_));
     }
     for (; made_ < inbox_.pieces(); ++made_) {
         make_part(made_, [&](std::int64_t end) {
             for (std::size_t i = 0; i < transfers.size(); ++i) {
-                const std::span<float> part = ShardedLayout::part(sum_.get(), shards[i]);
-                const std::int64_t done = end - (part.data() - sum_.get());
+                const ShardRange& shard = shards[i];
+                const std::int64_t done = std::min(end - shard.begin, shard.floats());
                 if (done > 0) {
-                    transfers[i]->release(std::min(static_cast<std::uint64_t>(done) * sizeof(float),
-                                                   static_cast<std::uint64_t>(part.size_bytes())));
+                    transfers[i]->release(static_cast<std::uint64_t>(done) *
+                                          wire_bytes(rounding_.wire()));
                 }
             }
         });

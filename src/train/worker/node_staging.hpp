@@ -84,6 +84,30 @@ private:
     std::array<std::optional<PushId>, SlotMemory::kSlots> used_;
 };
 
+/// Rounds a node's sums when they leave (Wire::kBf16): what is rounded away is added to the next
+/// sum of the same kind. A sum that is made again after a loss is rounded by itself.
+class SumRounding {
+public:
+    SumRounding(Wire wire, std::int64_t floats) : wire_(wire), floats_(floats) {}
+
+    [[nodiscard]] Wire wire() const noexcept { return wire_; }
+    /// Floats of memory for a sum and, behind it, what leaves of it.
+    [[nodiscard]] std::int64_t memory() const noexcept {
+        return floats_ + (wire_ == Wire::kBf16 ? (floats_ + 1) / 2 : 0);
+    }
+    /// n floats of a sum, from `at` on, are made.
+    void round(const NodeSumOrder& order, float* sum, std::int64_t at, std::int64_t n);
+    /// Floats [begin, end) of a sum as they leave.
+    [[nodiscard]] std::span<const std::byte> leaving(const float* sum, std::int64_t begin,
+                                                     std::int64_t end) const;
+
+private:
+    Wire wire_;
+    std::int64_t floats_;  ///< of a sum
+    std::vector<float> rest_;
+    Work rest_of_ = Work::kGradient;
+};
+
 /// Makes the sums that the coordinator orders (protocol_node.hpp), in the order of versions. Cost
 /// of a sum: one read of each gradient from shared memory and of each sum from another node, one
 /// write, one transfer per server, or one per piece to another node. A sum for another node leaves
@@ -93,7 +117,7 @@ private:
 class NodeSums {
 public:
     /// @param comm, layout  outlive it  @param pieces  of sums between nodes
-    NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces);
+    NodeSums(const CommContext& comm, const ShardedLayout& layout, int pieces, Wire wire);
 
     [[nodiscard]] PieceInbox& inbox() noexcept { return inbox_; }
     [[nodiscard]] bool idle() const noexcept { return line_.empty(); }
@@ -117,6 +141,7 @@ private:
     const CommContext& comm_;
     const ShardedLayout& layout_;
     std::unique_ptr<Device> device_ = make_cpu_device(1);
+    SumRounding rounding_;
     BufferPool pool_;
     PieceInbox inbox_;
     std::map<int, SlotMemory> memory_;  ///< by worker
@@ -135,7 +160,7 @@ public:
     /// outlive it  @param worker index  @param descriptor of its slots, see NodeSlots
     /// @param pieces  of sums between nodes, the same on all ranks
     NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker, int descriptor,
-              int pieces = 1);
+              int pieces = 1, Wire wire = Wire::kF32);
     NodeAgent(const NodeAgent&) = delete;
     NodeAgent& operator=(const NodeAgent&) = delete;
     /// Carries out the orders that have come, then ends. What it has begun to send leaves.

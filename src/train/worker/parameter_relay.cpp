@@ -19,17 +19,16 @@ ParameterRelay::Key ParameterRelay::key_of(const PassOnHeader& header) {
 
 std::span<std::byte> ParameterRelay::accept(const Message& announcement, std::uint64_t bytes) {
     const Key key = key_of(decode<PassOnHeader>(announcement.body));
-    const auto floats = static_cast<std::size_t>(bytes / sizeof(float));
     const std::lock_guard lock(mutex_);
-    if (floats == 0 || pieces_.contains(key)) {
+    if (bytes == 0 || pieces_.contains(key)) {
         return {};
     }
-    const auto size = static_cast<std::int64_t>(floats);
+    const auto size = static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
     Piece& piece = pieces_[key];
     piece = {.values = pools_.try_emplace(size, device_, size).first->second.take(),
-             .floats = floats,
+             .bytes = static_cast<std::size_t>(bytes),
              .from = announcement.from.rank};
-    return std::as_writable_bytes(std::span(piece.values.get(), floats));
+    return {reinterpret_cast<std::byte*>(piece.values.get()), piece.bytes};
 }
 
 /// Without values when it was not accepted.
@@ -44,12 +43,12 @@ void ParameterRelay::arrived(const PassOnHeader& header) {
     if (piece.values == nullptr) {
         return;
     }
-    const std::span<const float> values(piece.values.get(), piece.floats);
+    const std::span values(reinterpret_cast<const std::byte*>(piece.values.get()), piece.bytes);
     const auto send = [&](Address to, auto kind, const auto& about) {
         comm_
             .start_transfer(to, Port::kNode, kind, about, values, ChunkOrder::kForward,
                             piece.values)
-            ->release(values.size_bytes());
+            ->release(values.size());
     };
     for (std::size_t stop = 1; stop < header.stops.size(); ++stop) {
         if (header.stops[stop].from == 0) {
@@ -60,6 +59,7 @@ void ParameterRelay::arrived(const PassOnHeader& header) {
     for (const ReleaseOrder& release : header.stops.at(0).releases) {
         ParametersHeader mine = header.parameters;
         mine.incarnation = release.incarnation;
+        mine.outcomes = release.outcomes;
         send({comm_.map.rank_of_worker(release.worker), Port::kWorker}, MessageKind::kParameters,
              mine);
     }

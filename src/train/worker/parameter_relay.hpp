@@ -38,7 +38,7 @@ private:
     using Key = std::tuple<std::int64_t, std::int32_t, std::int32_t, double>;
     struct Piece {
         std::shared_ptr<float> values;
-        std::size_t floats = 0;
+        std::size_t bytes = 0;
         int from = -1;  ///< world rank
     };
     [[nodiscard]] static Key key_of(const PassOnHeader& header);

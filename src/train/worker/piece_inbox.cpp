@@ -2,11 +2,12 @@
 
 namespace cohort {
 
-PieceInbox::PieceInbox(Device& device, std::int64_t floats, int pieces) : floats_(floats) {
+PieceInbox::PieceInbox(Device& device, std::int64_t floats, int pieces, Wire wire)
+    : floats_(floats) {
     for (int piece = 0; piece < pieces; ++piece) {
         const std::int64_t begin = floats * piece / pieces;
         const std::int64_t end = floats * (piece + 1) / pieces;
-        parts_.push_back(std::make_unique<PushStaging>(device, end - begin, true));
+        parts_.push_back(std::make_unique<PushStaging>(device, end - begin, wire, true));
     }
 }
 

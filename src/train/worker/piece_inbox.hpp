@@ -17,7 +17,7 @@ namespace cohort {
 class PieceInbox final : public TransferSink {
 public:
     /// @param floats of a sum  @param pieces >= 1
-    PieceInbox(Device& device, std::int64_t floats, int pieces);
+    PieceInbox(Device& device, std::int64_t floats, int pieces, Wire wire);
 
     [[nodiscard]] int pieces() const noexcept { return static_cast<int>(parts_.size()); }
     /// First float of a piece; of pieces(): all floats.

@@ -1,9 +1,12 @@
 #include "train/worker/worker_compute.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/learning_options.hpp"
+#include "optim/vector_math.hpp"
 #include "train/run/job_context.hpp"
 #include "train/worker/worker_observer.hpp"
 
@@ -30,7 +33,7 @@ WorkerCompute::WorkerCompute(const JobContext& job, const CommContext& comm,
           device_of_this_rank(job.options.device, comm.map, comm.map.rank_of_worker(worker)),
           job.options.threads > 0 ? job.options.threads : environment.cores)),
       replica_(job.graph, *device_,
-               replica_options(*device_, job.options.precision, job.options.deterministic,
+               replica_options(job.options.precision, job.options.deterministic,
                                environment.tuning_file)),
       injector_(parse_injections(job.options.inject), comm.map.rank_of_worker(worker),
                 job.options.seed, environment.clock,
@@ -95,6 +98,18 @@ void WorkerCompute::copy(std::span<float> to, std::span<const float> from) {
     check_invariant(to.size() == from.size(), "a worker copies between buffers of one size");
     replica_.stream().copy(to.data(), from.data(), from.size_bytes());
     replica_.stream().synchronize();
+}
+
+void WorkerCompute::clip(std::span<float> gradient, double most, bool with_replica) {
+    if (with_replica && worker_device_) {
+        worker_device_->math->add_squares(gradient);
+        const double factor = clip_factor(most, std::sqrt(worker_device_->math->take_squares()));
+        if (factor < 1) {
+            worker_device_->math->scale_into(gradient, gradient, static_cast<float>(factor));
+        }
+    } else if (const double factor = clip_factor(most, norm(gradient)); factor < 1) {
+        scale_into(gradient, gradient, static_cast<float>(factor));
+    }
 }
 
 void WorkerCompute::fill_zero(const AllReduce& exchange, std::span<float> buffer) {

@@ -49,6 +49,9 @@ public:
 
     /// Host memory to device memory or back, at once.
     void copy(std::span<float> to, std::span<const float> from);
+    /// Scales a gradient to this norm when its own is larger. @param with_replica  it lies where
+    /// the replica does, else in host memory
+    void clip(std::span<float> gradient, double most, bool with_replica);
     /// The buffer of `exchange` becomes zero, wherever it lies.
     void fill_zero(const AllReduce& exchange, std::span<float> buffer);
 

@@ -33,13 +33,13 @@ inline SampleSetInfo set_info(std::vector<std::int64_t> shape, SampleType type,
     return info;
 }
 
-/// Random samples in memory; sample i has label i mod 10.
+/// Random samples in memory; sample i has label i mod 10, unless it is a window of tokens.
 class MemorySource final : public SampleSource {
 public:
     explicit MemorySource(SampleSetInfo info) : info_(std::move(info)) {
         Rng rng(3, RngPurpose::kTest);
         data_.resize(static_cast<std::size_t>(info_.samples) * info_.sample_bytes());
-        const std::size_t step = info_.type == SampleType::kU8 ? 1 : sizeof(float);
+        const std::size_t step = info_.type == SampleType::kF32 ? sizeof(float) : 1;
         for (std::size_t at = 0; at < data_.size(); at += step) {
             const std::uint32_t word = rng.next_u32();
             if (step == 1) {
@@ -64,7 +64,7 @@ public:
         const std::byte* first = sample(chunk.first_sample);
         chunk.data.assign(first,
                           first + static_cast<std::size_t>(chunk.samples) * info_.sample_bytes());
-        for (std::int64_t i = 0; i < chunk.samples; ++i) {
+        for (std::int64_t i = 0; i < chunk.samples && !info_.tokens(); ++i) {
             chunk.labels.push_back(label(chunk.first_sample + i));
         }
         return chunk;

@@ -172,7 +172,7 @@ public:
         view.labels = nullptr;
         view.targets = nullptr;
         view.sample_ids = nullptr;
-        std::vector<float> logits(static_cast<std::size_t>(view.size * graph.classes()));
+        std::vector<float> logits(static_cast<std::size_t>(view.size * graph.outputs()));
         inference->run({.batch = &view, .logits = logits.data()}, arena);
         return logits;
     }

@@ -69,12 +69,13 @@ void expect_result(const BatchResult& got, const ReferenceResult& wanted, RoughR
         });
     EXPECT_NEAR(got.loss_sum, wanted.loss_sum, limit);
     const std::size_t classes = wanted.logits.size() / static_cast<std::size_t>(samples);
-    const auto close = static_cast<double>(undecided(wanted.logits, classes, options));
-    const auto off = static_cast<double>(std::abs(got.correct - wanted.correct));
+    constexpr double kRounding = 1e-9;  // of sums of shares
+    const double close =
+        kRounding + static_cast<double>(undecided(wanted.logits, classes, options));
+    const double off = std::abs(got.correct - wanted.correct);
     EXPECT_LE(off, rough.widened(close, off,
                                  [&](const ReferenceResult& rounded) {
-                                     return close + static_cast<double>(
-                                                        std::abs(rounded.correct - wanted.correct));
+                                     return close + std::abs(rounded.correct - wanted.correct);
                                  }))
         << "correct: got " << got.correct << ", reference " << wanted.correct;
 }
@@ -156,15 +157,27 @@ double largest(const std::vector<double>& values) {
 OwnedBatch random_batch(const Graph& graph, std::int64_t size, std::uint64_t seed) {
     Rng rng(seed, RngPurpose::kTest, static_cast<std::uint64_t>(size));
     OwnedBatch batch;
-    batch.samples.resize(static_cast<std::size_t>(size * graph.input_shape().elements()));
-    std::generate(batch.samples.begin(), batch.samples.end(), [&] { return rng.next_normal(); });
+    const auto elements = static_cast<std::size_t>(size * graph.input_shape().elements());
+    const auto below = [&](std::int64_t end) {
+        return static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(end)));
+    };
+    if (graph.reads_tokens()) {
+        batch.tokens.resize(elements);
+        std::generate(batch.tokens.begin(), batch.tokens.end(),
+                      [&] { return below(graph.vocabulary()); });
+    } else {
+        batch.samples.resize(elements);
+        std::generate(batch.samples.begin(), batch.samples.end(),
+                      [&] { return rng.next_normal(); });
+    }
     for (std::int64_t n = 0; n < size; ++n) {
-        const auto classes = static_cast<std::uint32_t>(graph.classes());
-        batch.labels.push_back(static_cast<std::int32_t>(rng.next_below(classes)));
+        for (std::int64_t t = 0; t < graph.positions(); ++t) {
+            batch.labels.push_back(below(graph.classes()));
+        }
         batch.ids.push_back(1000000007LL * (size - n) + n * n);
     }
     if (graph.loss() == LossKind::kMeanSquaredError) {
-        batch.targets.resize(static_cast<std::size_t>(size * graph.classes()));
+        batch.targets.resize(static_cast<std::size_t>(size * graph.outputs()));
         std::generate(batch.targets.begin(), batch.targets.end(),
                       [&] { return rng.next_normal(); });
     }
@@ -222,7 +235,11 @@ ReferenceResult run_reference(const Twin& twin, Replica& replica, const OwnedBat
                               std::uint64_t seed, bool training, Rounding rounded) {
     ReferenceBatch input;
     input.samples = ReferenceTensor(batch.view().size, twin.graph.input_shape());
-    input.samples.values.assign(batch.samples.begin(), batch.samples.end());
+    if (twin.graph.reads_tokens()) {
+        input.samples.values.assign(batch.tokens.begin(), batch.tokens.end());
+    } else {
+        input.samples.values.assign(batch.samples.begin(), batch.samples.end());
+    }
     input.labels = batch.labels;
     input.targets.assign(batch.targets.begin(), batch.targets.end());
     input.ids = batch.ids;

@@ -15,6 +15,7 @@ namespace cohort::test {
 /// A batch that owns its data.
 struct OwnedBatch {
     std::vector<float> samples;
+    std::vector<std::int32_t> tokens;  ///< in place of the samples
     std::vector<std::int32_t> labels;
     std::vector<std::int64_t> ids;
     std::vector<float> targets;  ///< of a regression
@@ -24,14 +25,15 @@ struct OwnedBatch {
         return {.samples = samples.data(),
                 .labels = labels.data(),
                 .sample_ids = ids.data(),
-                .size = static_cast<std::int64_t>(labels.size()),
+                .size = static_cast<std::int64_t>(ids.size()),
                 .epoch = epoch,
-                .targets = targets.empty() ? nullptr : targets.data()};
+                .targets = targets.empty() ? nullptr : targets.data(),
+                .tokens = tokens.empty() ? nullptr : tokens.data()};
     }
 };
 
-/// Standard normal samples, uniform labels and, for a regression, standard normal targets; ids are
-/// neither consecutive nor sorted.
+/// Standard normal samples or uniform tokens, uniform labels and, for a regression, standard normal
+/// targets; ids are neither consecutive nor sorted.
 [[nodiscard]] OwnedBatch random_batch(const Graph& graph, std::int64_t size, std::uint64_t seed);
 
 /// Initial values, with what starts at 0 or 1 moved away from it, so that nothing is neutral.

@@ -76,6 +76,11 @@ using ReferenceMade = std::unique_ptr<ReferenceLayer>;
 [[nodiscard]] ReferenceMade reference_linear(const LinearOptions& options);
 [[nodiscard]] ReferenceMade reference_lstm(const LstmOptions& options);
 [[nodiscard]] ReferenceMade reference_last_position();
+/// Its input holds tokens.
+[[nodiscard]] ReferenceMade reference_embedding(const EmbeddingOptions& options);
+[[nodiscard]] ReferenceMade reference_position(const PositionOptions& options);
+[[nodiscard]] ReferenceMade reference_layer_norm(const LayerNormOptions& options);
+[[nodiscard]] ReferenceMade reference_attention(const AttentionOptions& options);
 [[nodiscard]] ReferenceMade reference_batch_norm(const BatchNormOptions& options);
 [[nodiscard]] ReferenceMade reference_activation(ActivationKind kind);
 [[nodiscard]] ReferenceMade reference_pool(PoolKind kind, const PoolOptions& options);

@@ -8,11 +8,14 @@
 namespace cohort::test {
 namespace {
 
-/// Mean softmax cross entropy; fills the result and returns the gradient of the logits.
+/// Mean softmax cross entropy over samples and positions; fills the result and returns the gradient
+/// of the logits.
 ReferenceTensor softmax_cross_entropy(const ReferenceTensor& logits,
                                       const std::vector<std::int32_t>& labels,
                                       ReferenceResult& result) {
-    const auto classes = static_cast<std::size_t>(logits.shape[0]);
+    const auto classes = static_cast<std::size_t>(logits.shape[logits.shape.rank() - 1]);
+    const double positions =
+        static_cast<double>(labels.size()) / static_cast<double>(logits.samples);
     ReferenceTensor gradient(logits.samples, logits.shape);
     for (std::size_t n = 0; n < labels.size(); ++n) {
         const double* z = logits.values.data() + n * classes;
@@ -23,13 +26,14 @@ ReferenceTensor softmax_cross_entropy(const ReferenceTensor& logits,
         for (std::size_t c = 0; c < classes; ++c) {
             total += std::exp(z[c] - *best);
         }
-        result.loss_sum += std::log(total) + *best - z[label];
+        result.loss_sum += (std::log(total) + *best - z[label]) / positions;
         result.correct += best == z + label ? 1 : 0;
         for (std::size_t c = 0; c < classes; ++c) {
             g[c] = (std::exp(z[c] - *best) / total - (c == label ? 1 : 0)) /
                    static_cast<double>(labels.size());
         }
     }
+    result.correct /= positions;
     return gradient;
 }
 
@@ -142,15 +146,23 @@ ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<doub
 }
 
 Value TwinBuilder::note(const std::string& kind, Value value, ReferenceMade layer,
-                        const std::vector<Value>& inputs) {
+                        const std::vector<Value>& inputs, const std::string& owner) {
     std::vector<int> indices;
     for (const Value input : inputs) {
         indices.push_back(input.index);
     }
-    reference_.append(kind + std::to_string(++made_[kind]), std::move(layer), std::move(indices),
+    const std::string base = (scope_.empty() ? "" : scope_ + ".") + kind;
+    const std::string name = base + std::to_string(++made_[base]);
+    reference_.append(owner.empty() ? name : owner, std::move(layer), std::move(indices),
                       net_.shape(value));
     check_invariant(value.index == ++layers_, "values are numbered in the order of the calls");
     return value;
+}
+
+Value TwinBuilder::linear_tied(Value x, Value embedding, const std::string& owner) {
+    const Value y = net_.linear_tied(x, embedding);
+    return note("linear", y, reference_linear({.features = net_.shape(y)[1], .bias = false}), {x},
+                owner);
 }
 
 Value TwinBuilder::activation(Value x, ActivationKind kind) {

@@ -18,9 +18,9 @@ using Rounding = double (*)(double);
 
 /// One batch for the reference.
 struct ReferenceBatch {
-    ReferenceTensor samples;
-    std::vector<std::int32_t> labels;
-    std::vector<double> targets;  ///< [N, outputs]; squared error
+    ReferenceTensor samples;           ///< or tokens
+    std::vector<std::int32_t> labels;  ///< [N, positions]
+    std::vector<double> targets;       ///< [N, outputs]; squared error
     std::vector<std::int64_t> ids;
     std::uint64_t seed = 0;
     std::uint32_t epoch = 0;
@@ -48,7 +48,7 @@ double rounded_beside(double value) {
 
 struct ReferenceResult {
     double loss_sum = 0;
-    std::int64_t correct = 0;
+    double correct = 0;
     std::vector<double> logits;     ///< [N, outputs]
     std::vector<double> gradients;  ///< of the mean loss, layout of graph.parameters()
     std::vector<double> input_gradient;
@@ -87,8 +87,13 @@ struct Twin {
 class TwinBuilder {
 public:
     explicit TwinBuilder(const Shape& input) : net_("twin", input) {}
+    explicit TwinBuilder(const TokenInput& input) : net_("twin", input) {}
 
     [[nodiscard]] Value input() const { return net_.input(); }
+    void scope(const std::string& prefix) {
+        net_.scope(prefix);
+        scope_ = prefix;
+    }
     [[nodiscard]] const Shape& shape(Value value) const { return net_.shape(value); }
 
     Value conv(Value x, const ConvOptions& o) {
@@ -103,6 +108,20 @@ public:
     Value last_position(Value x) {
         return note("last_position", net_.last_position(x), reference_last_position(), {x});
     }
+    Value embedding(Value x, const EmbeddingOptions& o) {
+        return note("embedding", net_.embedding(x, o), reference_embedding(o), {x});
+    }
+    Value position(Value x, const PositionOptions& o = {}) {
+        return note("position", net_.position(x, o), reference_position(o), {x});
+    }
+    Value layer_norm(Value x, const LayerNormOptions& o = {}) {
+        return note("layer_norm", net_.layer_norm(x, o), reference_layer_norm(o), {x});
+    }
+    Value attention(Value x, const AttentionOptions& o) {
+        return note("attention", net_.attention(x, o), reference_attention(o), {x});
+    }
+    /// @param owner  name of the embedding
+    Value linear_tied(Value x, Value embedding, const std::string& owner);
     Value batch_norm(Value x, const BatchNormOptions& o = {}) {
         return note("batch_norm", net_.batch_norm(x, o), reference_batch_norm(o), {x});
     }
@@ -127,12 +146,14 @@ public:
     }
 
 private:
+    /// @param owner  node whose parameters it has; empty: its own
     Value note(const std::string& kind, Value value, ReferenceMade layer,
-               const std::vector<Value>& inputs);
+               const std::vector<Value>& inputs, const std::string& owner = {});
 
     GraphBuilder net_;
     ReferenceNetwork reference_;
-    std::map<std::string, int> made_;
+    std::string scope_;
+    std::map<std::string, int> made_;  ///< by scope and kind
     int layers_ = 0;
 };
 

@@ -14,8 +14,8 @@ namespace cohort {
 /// A run without a network: hooks are driven by hand, time is virtual.
 class FakeTrainControl final : public TrainControl {
 public:
-    explicit FakeTrainControl(const std::string& folder)
-        : TrainControl(run_options, virtual_clock, 1000, 100),
+    explicit FakeTrainControl(const std::string& folder, bool reads_text = false)
+        : TrainControl(run_options, virtual_clock, 1000, 100, reads_text),
           metrics_file(folder + "/metrics.jsonl", 0) {}
 
     const TrainProgress& progress() const override { return run_progress; }
@@ -33,7 +33,7 @@ public:
         run_progress.drops.updated();
         StepReport report;
         report.result = {.loss_sum = loss * static_cast<double>(samples),
-                         .correct = samples / 2,
+                         .correct = static_cast<double>(samples / 2),
                          .samples = samples};
         report.learning_rate = 0.1;
         report.applied = true;

@@ -1,5 +1,7 @@
 #include "support/train/flow_rig.hpp"
 
+#include <gtest/gtest.h>
+
 namespace cohort::test {
 namespace {
 
@@ -337,6 +339,37 @@ bool FlowRig::sweep() {
         done = work(worker) || done;
     }
     return done;
+}
+
+void expect_true_outcomes(const FlowRig& rig) {
+    std::set<PushId> applied;
+    for (const auto& update : rig.run.updates) {
+        for (const UpdateOrder::Term& term : update.terms) {
+            applied.insert(term.push);
+        }
+    }
+    std::set<PushId> told;
+    const auto check = [&](const ReleaseOrder& release) {
+        const PushOutcomes& outcomes = release.outcomes;
+        const std::uint64_t first = outcomes.newest - std::min<std::uint64_t>(outcomes.newest, 63);
+        for (std::uint64_t sequence = first; sequence <= outcomes.newest; ++sequence) {
+            const PushId push{release.worker, outcomes.incarnation, sequence};
+            const auto outcome = outcomes.of(sequence);
+            if (sequence > 0 && outcome != PushOutcomes::Outcome::kOpen) {
+                ASSERT_EQ(outcome == PushOutcomes::Outcome::kApplied, applied.contains(push));
+                told.insert(push);
+            }
+        }
+    };
+    for (const FireOrder& order : rig.servers.front().fires) {
+        std::ranges::for_each(order.releases, check);
+        for (const ParametersStop& stop : order.stops) {
+            std::ranges::for_each(stop.releases, check);
+        }
+    }
+    const auto unknown =
+        std::ranges::count_if(applied, [&](const PushId& push) { return !told.contains(push); });
+    EXPECT_LE(unknown, static_cast<std::ptrdiff_t>(applied.size() / 4 + 2 * rig.workers.size()));
 }
 
 }  // namespace cohort::test

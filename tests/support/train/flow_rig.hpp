@@ -26,6 +26,10 @@
 
 namespace cohort::test {
 
+class FlowRig;
+/// What workers were told of their pushes is what became of them, and they were told of most.
+void expect_true_outcomes(const FlowRig& rig);
+
 /// The coordinator's flow among servers and workers that are models of the real ones; whatever can
 /// be on its way is, until somebody is told to take a step. Ways between two parts keep the order.
 class FlowRig {
@@ -167,6 +171,7 @@ public:
         flow->request({});
         while (sweep()) {
         }
+        expect_true_outcomes(*this);
     }
 
 private:
@@ -178,6 +183,7 @@ private:
                                 const std::string& push_tree) {
         TrainOptions o;
         o.push_tree = push_tree;
+        o.wire = Wire::kBf16;  // outcomes of pushes are told
         o.data = folder.file("data.h5");
         o.model = "smallcnn";
         o.arch = Architecture::kServers;

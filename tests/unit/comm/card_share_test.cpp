@@ -52,6 +52,18 @@ TEST(CardShare, WhatIsBegunTakesItsTimeOneAfterTheOther) {
     EXPECT_DOUBLE_EQ(first.rate(CardWay::kOut, kNow + 550ms), kCard);
 }
 
+TEST(CardShare, ACardThatIsFasterThanWasSaidLeavesNoBacklog) {
+    std::array<CardUser, 2> users;
+    const CardShare first(users, 0, kCard);
+    const CardShare second(users, 1, kCard);
+    second.set_weight(2);
+    for (int chunk = 0; chunk < 1000; ++chunk) {
+        second.works(CardWay::kOut, 1e5, kNow);  // 100 s, as was said
+    }
+    EXPECT_DOUBLE_EQ(first.rate(CardWay::kOut, kNow + 500ms), kCard / 3);
+    EXPECT_DOUBLE_EQ(first.rate(CardWay::kOut, kNow + 3s), kCard);
+}
+
 TEST(CardShare, EqualWeightsAreLeftToTheCard) {
     std::array<CardUser, 2> users;
     const CardShare first(users, 0, kCard);

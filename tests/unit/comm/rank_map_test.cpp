@@ -35,7 +35,7 @@ TEST(RankMap, CountsNodesAndRoles) {
 }
 
 TEST(RankMap, DescribesRanks) {
-    const RankMap map = two_hosts();
+    RankMap map = two_hosts();
     EXPECT_EQ(map.describe(3), "rank 3 (host h1, pid 103)");
     EXPECT_EQ(map.describe(std::vector{0, 1}),
               "rank 0 (host h0, pid 100), rank 1 (host h1, pid 101)");

@@ -59,10 +59,13 @@ Graph sequence_regression() {
 }
 
 TEST(WholeBatch, IsTheSlicesOfAllBatchSizesInTurn) {
-    const std::vector<Graph> graphs{make_model("mlp", Shape{1, 6, 6}, 10),
-                                    make_model("lenet", Shape{1, 14, 14}, 10),
-                                    make_model("resnet20", Shape{3, 16, 16}, 10),
-                                    with_dropout_and_concat(), sequence_regression()};
+    const std::vector<Graph> graphs{
+        make_model("mlp", Shape{1, 6, 6}, 10),
+        make_model("lenet", Shape{1, 14, 14}, 10),
+        make_model("resnet20", Shape{3, 16, 16}, 10),
+        with_dropout_and_concat(),
+        sequence_regression(),
+        make_model("gpt:6,2,3", {.shape = Shape{4}, .classes = 9, .tokens = true})};
     for (const Graph& graph : graphs) {
         for (const bool with_support : {false, true}) {
             Rig whole(graph, {.kind = Kind::kWhole, .with_support = with_support});

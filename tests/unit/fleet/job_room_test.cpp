@@ -38,6 +38,9 @@ TEST(RealNeeds, AreTheTransfersBetweenHostsAtTheMeasuredPace) {
     EXPECT_NEAR(demand.workers[1].iterations_s, 1 / 0.4, 0.15);
     EXPECT_EQ(needs.placed.servers, std::vector{0});
     EXPECT_TRUE(needs.ring.empty());
+    TrainOptions rounded = options;
+    rounded.wire = Wire::kBf16;
+    EXPECT_EQ(real_needs(two_hosts(), rounded, {0.2, 0.3}, plan).placed.demand.push_bytes, 5e6);
     const JobNeeds slow = real_needs(two_hosts(), options, {0.2, 3}, plan);
     EXPECT_LT(slow.samples_s, needs.samples_s / 5);
 

@@ -1,7 +1,11 @@
 // The choice of a convolution's algorithm, and how accurate Winograd is; gpu/layers_test.cpp
 // compares convolutions of all shapes with the reference.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "layers/cpu/dnnl_support.hpp"
+#include "support/core/file_bytes.hpp"
+#include "support/core/temp_folder.hpp"
 #include "support/layers/reference_check.hpp"
 
 namespace cohort::test {
@@ -24,6 +28,33 @@ TEST(ConvChoice, IsNotSharedBetweenDifferentPaddings) {
         expect_matches(twin, {3},
                        {.deterministic = deterministic, .tolerance = kWinogradTolerance});
     }
+}
+
+// A second start measures nothing again: the file has the choice for this processor, and stays as
+// it is. Whatever is chosen for another processor does not count here.
+TEST(ConvChoice, IsKeptOnDiskForTheProcessor) {
+    const TempFolder folder;
+    const std::string file = folder.file("choices.txt");
+    GraphBuilder net("one", Shape{32, 8, 8});
+    const Graph graph =
+        net.finish(net.flatten(net.conv(net.input(), {.channels = 32, .padding = 1})));
+    const auto train = [&] {
+        OwnedReplica owned(graph, make_cpu_device(1), {.tuning_file = file});
+        owned.replica.initialise(1);
+        owned.replica.train_step(random_batch(graph, 2, 1).view());
+        return read_bytes(file);
+    };
+    const std::string first = train();
+    EXPECT_THAT(first, testing::HasSubstr(kernel_machine()));
+    EXPECT_EQ(train(), first);
+    std::string other = first;
+    for (std::size_t at = 0; (at = other.find("isa ", at)) != std::string::npos;) {
+        other.replace(at, 4, "ISA ");
+    }
+    write_bytes(file, other);
+    const std::string both = train();
+    EXPECT_THAT(both, testing::StartsWith(other));
+    EXPECT_EQ(both.size(), 2 * first.size());
 }
 
 // The accuracy limit that conv_primitives.hpp states: 1e-4 of the largest output. The fixed rule

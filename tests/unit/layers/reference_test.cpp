@@ -24,7 +24,11 @@ void check_by_differences(const Twin& twin) {
     const OwnedBatch source = random_batch(twin.graph, 3, 5);
     ReferenceBatch batch;
     batch.samples = ReferenceTensor(3, twin.graph.input_shape());
-    batch.samples.values.assign(source.samples.begin(), source.samples.end());
+    if (twin.graph.reads_tokens()) {
+        batch.samples.values.assign(source.tokens.begin(), source.tokens.end());
+    } else {
+        batch.samples.values.assign(source.samples.begin(), source.samples.end());
+    }
     batch.labels = source.labels;
     batch.targets.assign(source.targets.begin(), source.targets.end());
     batch.ids = source.ids;
@@ -56,7 +60,7 @@ void check_by_differences(const Twin& twin) {
         }
     }
     EXPECT_GT(checked, 10 * skipped);
-    for (std::size_t i = 0; i < batch.samples.values.size(); ++i) {
+    for (std::size_t i = 0; i < source.samples.size(); ++i) {
         constexpr double kStep = 1e-5;
         double& value = batch.samples.values[i];
         const double kept = value;
@@ -164,11 +168,36 @@ INSTANTIATE_TEST_SUITE_P(
                          const Value y = net.lstm(x, {.hidden = 2});
                          return net.concat({net.linear(y, {.features = 3}), y});
                      }},
+        GradientCase{"waves", kSequence,
+                     [](TwinBuilder& net, Value x) {
+                         return net.position(net.lstm(x, {.hidden = 4}),
+                                             {.learned = false, .scale = 1.5F});
+                     }},
+        GradientCase{"layer_norm", kSequence,
+                     [](TwinBuilder& net, Value x) {
+                         return net.layer_norm(net.position(net.linear(x, {.features = 5})));
+                     }},
+        GradientCase{"attention", kSequence,
+                     [](TwinBuilder& net, Value x) {
+                         return net.attention(net.linear(x, {.features = 12}),
+                                              {.heads = 2, .causal = false});
+                     }},
+        GradientCase{"causal_attention", kSequence,
+                     [](TwinBuilder& net, Value x) {
+                         return net.attention(net.linear(x, {.features = 9}), {.heads = 3});
+                     }},
         GradientCase{"last_position", kSequence,
                      [](TwinBuilder& net, Value x) {
                          return net.last_position(net.lstm(x, {.hidden = 4}));
                      }}),
     [](const auto& made) { return made.param.name; });
+
+TEST(ReferenceTokenGradient, EqualsCentralDifferences) {
+    TwinBuilder net(TokenInput{4, 6});
+    const Value x = net.embedding(net.input(), {.features = 3});
+    const Value y = net.layer_norm(net.lstm(x, {.hidden = 3}));
+    check_by_differences(net.finish(net.linear_tied(y, x, "embedding1")));
+}
 
 }  // namespace
 }  // namespace cohort::test

@@ -109,8 +109,8 @@ TEST(Sequence, RefusesWhatDoesNotFit) {
     EXPECT_THROW(net.lstm(net.flatten(x), {.hidden = 2}), ShapeError);
     EXPECT_THROW(net.last_position(net.flatten(x)), ShapeError);
     EXPECT_THROW(net.concat({x, net.last_position(x)}), ShapeError);
-    GraphBuilder logits("logits", Shape{4, 3});
-    EXPECT_THROW((void)logits.finish(logits.lstm(logits.input(), {.hidden = 2})), ShapeError);
+    GraphBuilder logits("logits", Shape{4, 3, 2});
+    EXPECT_THROW((void)logits.finish(logits.conv(logits.input(), {.channels = 2})), ShapeError);
 }
 
 }  // namespace

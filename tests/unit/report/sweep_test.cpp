@@ -166,18 +166,19 @@ TEST_F(SweepRun, DoesTuningAndTableAndWritesBoth) {
 TEST_F(SweepRun, ColumnsHoldWhatTheResultSays) {
     (void)sweep(small_experiment({"healthy"}));
     const std::string text = csv();
-    EXPECT_EQ(text.substr(0, text.find('\n')),
-              "mode,pattern,seed,pattern_seed,lr,target_accuracy,budget_samples,stop_reason,"
-              "tta_virtual_s,samples_to_target,virtual_s,accuracy,samples,samples_per_s,"
-              "ideal_samples_per_s,updates,lag_mean,lag_max,returned_dropped,returned_non_finite,"
-              "returned_interrupted,returned_lost,"
-              "returned_void_round,returned_stop,worker_cpu_per_s,worker_bytes_per_s,"
-              "worker_wait_share,server_cpu_per_s,server_rx_bytes_per_s,server_tx_bytes_per_s,"
-              "server_busy_share,switches,regroupings,events,digest,command,wall_s,events_per_s");
+    EXPECT_EQ(
+        text.substr(0, text.find('\n')),
+        "mode,pattern,seed,pattern_seed,lr,target_accuracy,target_loss,budget_samples,stop_reason,"
+        "tta_virtual_s,samples_to_target,virtual_s,accuracy,samples,samples_per_s,"
+        "ideal_samples_per_s,updates,lag_mean,lag_max,returned_dropped,returned_non_finite,"
+        "returned_interrupted,returned_lost,"
+        "returned_void_round,returned_stop,worker_cpu_per_s,worker_bytes_per_s,"
+        "worker_wait_share,server_cpu_per_s,server_rx_bytes_per_s,server_tx_bytes_per_s,"
+        "server_busy_share,switches,regroupings,events,digest,command,wall_s,events_per_s");
     // By hand: 12 virtual seconds; lags 1.5 over 4 pushes; workers 6 core seconds and 400 bytes
     // over two of them; one of two waited all the time; server 5 core seconds, 10 and 20 bytes.
     EXPECT_THAT(text,
-                HasSubstr("one,healthy,2,5,0.1,0.9,1000,target,12,500,12,0.9,1000,83.3333333,,"
+                HasSubstr("one,healthy,2,5,0.1,0.9,0,1000,target,12,500,12,0.9,1000,83.3333333,,"
                           "0,0.375,1,0,0,0,0,0,0,0.25,16.6666667,0.5,0.416666667,"
                           "0.833333333,1.66666667,0,1,1,10,0000000000000002,"));
     EXPECT_THAT(text, HasSubstr(",0.5,20\n"));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cohort {
@@ -28,11 +29,13 @@ SampleSetInfo samples(std::int64_t count) {
 /// Workers that compute in no time, as soon as they are told to.
 class Job final : public EffectHandler, public ServerOrders {
 public:
-    Job(const std::string& mode, int workers, std::int64_t budget, ServerScheduler::Dealing dealing)
+    Job(const std::string& mode, int workers, std::int64_t budget, ServerScheduler::Dealing dealing,
+        double clip_norm = 0)
         : session({.workers = workers,
                    .batch = kBatch,
                    .reference_batch = kBatch * workers,
                    .budget_samples = budget,
+                   .clip_norm = clip_norm,
                    .monitor_load = false,
                    .learning_rate = [](std::int64_t) { return 0.1; },
                    .now = [] { return SessionTime(); },
@@ -69,7 +72,7 @@ public:
                                 .samples = lease->count,
                                 .finite = finite,
                                 .loss_sum = 1,
-                                .gradient_norm = 1,
+                                .gradient_norm = norm,
                                 .work = lease->work.work};
         version.reset();
         if (scheduler.arrived(worker)) {
@@ -105,6 +108,7 @@ public:
     int refused = 0;
     int drops = 0;
     std::function<void()> on_update;
+    double norm = 1;  ///< of the next pushes
 
 private:
     void apply(const UpdateOrder& /*update*/, const Fire& fire) override {
@@ -161,6 +165,26 @@ TEST_P(Rules, EveryModeAppliesItsBudget) {
         job.session.leases().open().return_all();
         EXPECT_THAT(job.scheduler.close(), IsEmpty());  // checks both accounts, too
         EXPECT_TRUE(job.scheduler.quiet());
+    }
+}
+
+/// Each worker's gradient, by its own norm; deltas are made of clipped steps.
+TEST_P(Rules, LongGradientsCountLess) {
+    for (const bool deltas : {false, true}) {
+        Job job(deltas ? "localsgd:2" : "ssgd", 2, 64, GetParam(), 2.0);
+        Job plain(deltas ? "localsgd:2" : "ssgd", 2, 64, GetParam());
+        for (const auto& [worker, norm] : {std::pair(0, 0.5), std::pair(1, 8.0)}) {
+            for (Job* const one : {&job, &plain}) {
+                one->norm = norm;
+                EXPECT_TRUE(one->work(worker));
+            }
+        }
+        ASSERT_EQ(job.updates.size(), 1U);
+        for (std::size_t i = 0; i < 2; ++i) {
+            const UpdateOrder::Term& term = job.updates[0].terms[i];
+            const double factor = term.push.worker == 1 && !deltas ? 0.25 : 1;
+            EXPECT_EQ(term.coefficient, factor * plain.updates.at(0).terms[i].coefficient);
+        }
     }
 }
 

@@ -43,13 +43,23 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
                                        const std::string& group, Hdf5Thread& hdf5) {
     std::unique_ptr<SampleSource> set = open_dataset(data, group, hdf5);
     const SampleSetInfo& info = set->info();
-    if (info.sample_shape != model.sample_shape || info.classes > model.classes) {
+    if (info.sample_shape != model.sample_shape || info.classes > model.classes ||
+        info.tokens() != model.tokens) {
+        const auto text = [](const auto& one, bool tokens) {
+            return fmt::format("{}, {} {}", to_string(Shape(one.sample_shape)), one.classes,
+                               tokens ? "different tokens" : "classes");
+        };
         fail<FileError>({.where = data,
                          .what = "the samples do not fit the model",
-                         .expected = to_string(Shape(model.sample_shape)) + ", " +
-                                     std::to_string(model.classes) + " classes",
-                         .got = to_string(Shape(info.sample_shape)) + ", " +
-                                std::to_string(info.classes) + " classes"});
+                         .expected = text(model, model.tokens),
+                         .got = text(info, info.tokens())});
+    }
+    if (info.vocabulary && model.vocabulary && info.vocabulary->text != model.vocabulary->text) {
+        fail<FileError>({.where = data,
+                         .what = "the text has another vocabulary than the model",
+                         .expected = "the one that the model was trained with",
+                         .got = fmt::format("another of {} tokens", info.classes),
+                         .hint = "the data set of the training run"});
     }
     if (info.mean != model.mean || info.std != model.std) {
         log_info("normalised with the model's mean {} and std {}; the dataset's are {} and {}",
@@ -63,6 +73,14 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
 }
 
 }  // namespace
+
+void load_model(const ModelFile& model, Replica& replica) {
+    Stream& stream = replica.stream();
+    stream.copy(replica.parameters().data(), model.parameters.data(),
+                replica.parameters().size_bytes());
+    stream.copy(replica.state().data(), model.state.data(), replica.state().size_bytes());
+    stream.synchronize();
+}
 
 std::optional<BatchResult> evaluate_range(Replica& replica, Loader& loader, std::int64_t begin,
                                           std::int64_t end, std::int64_t batch,
@@ -93,7 +111,7 @@ std::optional<BatchResult> evaluate_range(Replica& replica, Loader& loader, std:
 
 EvaluationReport evaluation_report(const BatchResult& sums, double seconds) {
     const double count = static_cast<double>(sums.samples);
-    return {.accuracy = static_cast<double>(sums.correct) / count,
+    return {.accuracy = sums.correct / count,
             .loss = sums.loss_sum / count,
             .samples = sums.samples,
             .seconds = seconds};
@@ -122,17 +140,14 @@ EvaluationReport evaluate_model(const std::string& model_file, const std::string
     const ModelFile model = read_model(model_file, hdf5);
     const std::shared_ptr<SampleSource> set = open_for(model, data, group, hdf5);
     const std::unique_ptr<Device> device = make_device(device_name, threads);
-    Replica replica(make_model(model.model, Shape(model.sample_shape), model.classes), *device,
-                    replica_options(*device, precision, false, tuning_file));
-    Stream& stream = replica.stream();
-    stream.copy(replica.parameters().data(), model.parameters.data(),
-                replica.parameters().size_bytes());
-    stream.copy(replica.state().data(), model.state.data(), replica.state().size_bytes());
-    stream.synchronize();
+    Replica replica(model.graph(), *device, replica_options(precision, false, tuning_file));
+    load_model(model, replica);
     LoaderOptions options;
     options.allocator = host_allocator(*device);
     Loader loader(set, options);
-    return *evaluate_all(replica, loader, batch, [] { return false; });
+    EvaluationReport report = *evaluate_all(replica, loader, batch, [] { return false; });
+    report.reads_text = model.tokens;
+    return report;
 }
 
 }  // namespace cohort

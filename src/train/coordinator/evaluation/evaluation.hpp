@@ -9,6 +9,11 @@
 
 namespace cohort {
 
+struct ModelFile;
+
+/// Copies a model's parameters and state into a replica of its graph.
+void load_model(const ModelFile& model, Replica& replica);
+
 /// Runs the whole set of `loader` through `replica` in inference mode.
 /// @param abandon asked before every batch and while waiting for one; true gives std::nullopt
 [[nodiscard]] std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader,

@@ -44,7 +44,7 @@ std::optional<EvaluationReport> EvaluationTracker::part(const EvaluatedPart& par
     }
     running_ = false;
     double loss_sum = 0;  // in the order of the parts, not of their arrival
-    std::int64_t correct = 0;
+    double correct = 0;
     for (const auto& one : parts_) {
         loss_sum += one->loss_sum;
         correct += one->correct;
@@ -52,7 +52,7 @@ std::optional<EvaluationReport> EvaluationTracker::part(const EvaluatedPart& par
         report_.seconds = pauses_ ? std::max(report_.seconds, one->seconds) : 0;
     }
     const double samples = static_cast<double>(std::max<std::int64_t>(report_.samples, 1));
-    report_.accuracy = static_cast<double>(correct) / samples;
+    report_.accuracy = correct / samples;
     report_.loss = loss_sum / samples;
     return report_;
 }

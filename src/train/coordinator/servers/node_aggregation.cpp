@@ -95,6 +95,7 @@ NodeAggregation::Orders NodeAggregation::split(FireOrder& order, const ShardLayo
         }
         sum.top = node_sum(top, order.version);
         sum.layout = layout;
+        sum.work = order.work;
         pushes.push_back({.push = sum.top, .coefficient = weight, .version = 0});
         order_sum(std::move(sum), orders);
     }
@@ -145,7 +146,11 @@ void NodeAggregation::order_sum(Sum sum, Orders& orders) {
         if (to == PushTree::kNobody) {
             continue;
         }
-        NodeSumOrder order{.sum = id_of(node), .terms = {}, .layout = sum.layout, .top = sum.top};
+        NodeSumOrder order{.sum = id_of(node),
+                           .terms = {},
+                           .layout = sum.layout,
+                           .top = sum.top,
+                           .work = sum.work};
         if (const auto terms = sum.terms.find(node); terms != sum.terms.end()) {
             order.terms = terms->second;
         }

@@ -57,6 +57,7 @@ private:
         std::map<int, std::vector<NodeTerm>> terms;  ///< by node
         std::vector<int> ranks;                      ///< that make them
         ShardLayout layout;                          ///< of the servers
+        Work work = Work::kGradient;
     };
     [[nodiscard]] int node_of(int worker) const;
     /// World rank of the node's first live worker; nothing when there is none.

@@ -8,8 +8,10 @@
 namespace cohort {
 
 PayloadRouter::PayloadRouter(CommContext comm, std::vector<bool> nodes, NodeCards cards,
-                             ShardLayout layout)
+                             ShardLayout layout, Wire wire)
     : comm_(comm),
+      wire_(wire),
+      outcomes_(static_cast<std::size_t>(comm.map.workers())),
       nodes_(comm.map, std::move(nodes)),
       cards_(std::move(cards)),
       routes_(comm.map, cards_.tree()),
@@ -30,14 +32,27 @@ void PayloadRouter::arrived(const PushReport& ticket) {
     routes_.arrived(ticket);
 }
 
-void PayloadRouter::send_releases(const FireOrder& order) {
+/// What is told belongs to the parameters of the release: a worker puts it to use at the same
+/// mini-batch in every run.
+void PayloadRouter::add_outcomes(std::vector<ReleaseOrder>& releases) const {
+    for (ReleaseOrder& release : releases) {
+        const PushOutcomes& outcomes = outcomes_.at(static_cast<std::size_t>(release.worker));
+        if (wire_ == Wire::kBf16 && outcomes.incarnation == release.incarnation) {
+            release.outcomes = outcomes;
+        }
+    }
+}
+
+void PayloadRouter::send_releases(FireOrder order) {
     for (const ReleaseOrder& release : order.releases) {
         routes_.released(release.worker);
     }
+    add_outcomes(order.releases);
     send_servers(comm_, MessageKind::kFire, order);
 }
 
 void PayloadRouter::discard(const PushId& push) {
+    outcomes_.at(static_cast<std::size_t>(push.worker)).note(push, false);
     const auto order = nodes_.discard(push);
     if (order && !live(push.worker)) {
         frees_.push_back(order->second);
@@ -49,6 +64,10 @@ void PayloadRouter::discard(const PushId& push) {
 }
 
 void PayloadRouter::send_update(FireOrder& order) {
+    for (const WeightedPush& one : order.pushes) {
+        outcomes_.at(static_cast<std::size_t>(one.push.worker)).note(one.push, true);
+    }
+    add_outcomes(order.releases);
     routes_.split(order, live_);
     const NodeAggregation::Orders orders = nodes_.split(order, layout_);
     send_servers(comm_, MessageKind::kFire, order);

@@ -15,8 +15,10 @@ namespace cohort {
 class PayloadRouter {
 public:
     /// @param nodes  see staging_nodes  @param cards  choose the tree
-    /// @param layout  of the servers at the start
-    PayloadRouter(CommContext comm, std::vector<bool> nodes, NodeCards cards, ShardLayout layout);
+    /// @param layout  of the servers at the start  @param wire  kBf16: workers are told what became
+    /// of their pushes
+    PayloadRouter(CommContext comm, std::vector<bool> nodes, NodeCards cards, ShardLayout layout,
+                  Wire wire = Wire::kF32);
 
     [[nodiscard]] bool live(int worker) const { return live_.at(static_cast<std::size_t>(worker)); }
     /// Whether a worker's pushes stay on its node.
@@ -36,7 +38,7 @@ public:
     /// parameters over the tree.
     void send_update(FireOrder& order);
     /// Sends releases of the newest version from the servers.
-    void send_releases(const FireOrder& order);
+    void send_releases(FireOrder order);
 
     /// @param incomplete  pushes of the worker that will never be complete
     /// @return complete pushes whose payloads are lost with the worker
@@ -50,8 +52,11 @@ public:
 
 private:
     void send_node_orders(const NodeAggregation::Orders& orders);
+    void add_outcomes(std::vector<ReleaseOrder>& releases) const;
 
     CommContext comm_;
+    Wire wire_;
+    std::vector<PushOutcomes> outcomes_;  ///< by worker
     NodeAggregation nodes_;
     NodeCards cards_;
     ParameterRoutes routes_;

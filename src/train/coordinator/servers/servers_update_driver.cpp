@@ -18,7 +18,7 @@ ServersUpdateDriver::ServersUpdateDriver(CommContext comm, const JobContext& par
       payloads_(comm,
                 staging_nodes(comm.map, parts.options.node_staging, parts.options.deterministic),
                 NodeCards(comm.map, parts.options.push_tree, push_bytes(parts)),
-                ShardMoves::first_layout(parts, comm.map)),
+                ShardMoves::first_layout(parts, comm.map), parts.options.wire),
       moves_(comm, parts, session_, payloads_),
       orders_(comm, observer, payloads_, moves_),
       scheduler_(session_, orders_, orders_, ServerScheduler::Dealing::kAhead, parts.options.seed,

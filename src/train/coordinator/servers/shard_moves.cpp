@@ -14,6 +14,7 @@
 #include "core/units.hpp"
 #include "data/import/csv_text.hpp"
 #include "sched/plan/push_tree.hpp"
+#include "train/coordinator/push_times.hpp"
 
 namespace cohort {
 namespace {
@@ -135,7 +136,7 @@ std::string ShardMoves::places() const {
     std::string text = fmt::format("layout {}, shards are resized {}\n", payloads_.layout().number,
                                    automatic_ ? "by measurements" : "on request only");
     const std::vector<double> whole_s = balancer_.measured_whole_s();
-    const double moved = 2.0 * comm_.map.workers() * parameter_bytes();  // by a reference batch
+    const double moved = 2.0 * comm_.map.workers() * push_bytes(parts_);  // by a reference batch
     std::int64_t begin = 0;
     for (std::size_t server = 0; server < whole_s.size(); ++server) {
         const std::int64_t end = payloads_.layout().ends.at(server);

@@ -44,13 +44,19 @@ bool RingMember::round(const RoundOrder& order) {
     GradientAnswer told = RoundReport::kNoAnswer;
     if (std::all_of(sum->summaries.begin(), sum->summaries.end(),
                     [](const RoundSummary& summary) { return summary.finite; })) {
+        if (order.work == Work::kGradient) {
+            model_.clip(*sum);
+        }
         told = answer(order, *sum);
         const Clock::Seconds start = context_.clock().now();
         model_.apply(order, *sum);
         rounds_.applied((context_.clock().now() - start).count());
         release_riders(order, *mine);
-    } else if (order.question.keep) {
-        kept_.clear();
+    } else {
+        rounds_.aborted(order);
+        if (order.question.keep) {
+            kept_.clear();
+        }
     }
     for (const RoundSummary& summary : sum->summaries) {
         skip_ = std::max(skip_, summary.skip);
@@ -76,7 +82,8 @@ void RingMember::release_riders(const RoundOrder& order, const RoundMember& mine
         model_.send({.epoch = order.epoch,
                      .after = rider.push.sequence,
                      .incarnation = rider.push.incarnation,
-                     .scalars = {}},
+                     .scalars = {},
+                     .applied = true},
                     rider.push.worker, order.lr, rider.lag);
         staged_.erase(rider.push);
     }

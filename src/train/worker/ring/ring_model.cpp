@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/bf16.hpp"
 #include "optim/vector_math.hpp"
 #include "train/run/snapshot.hpp"
 
@@ -157,13 +159,25 @@ void look_ahead_packed(Replica& replica, Optimizer& optimizer, const PackedState
     look_ahead(theta, velocity, lr, optimizer.momentum(), lag, theta);
 }
 
-/// All of it leaves at once.
+/// All of it leaves at once, as `form` says.
 template <class Kind, class Header>
 void send_state(const CommContext& comm, Address to, Kind kind, const Header& header,
-                const PackedState& packed) {
-    const std::span<const float> all = packed.all();
-    comm.start_transfer(to, Port::kWorker, kind, header, all, ChunkOrder::kForward, packed.values)
-        ->release(all.size_bytes());
+                const PackedState& packed, PulledBytes form) {
+    std::span<const std::byte> all = std::as_bytes(packed.all());
+    std::shared_ptr<const void> owner = packed.values;
+    if (form.wire == Wire::kBf16) {
+        const auto parameters = static_cast<std::size_t>(form.parameters);
+        const std::span<const float> state = packed.all().subspan(parameters);
+        const auto rounded =
+            std::make_shared_for_overwrite<std::uint16_t[]>(parameters + 2 * state.size());
+        narrow_to_bf16(packed.all().first(parameters), rounded.get());
+        std::memcpy(rounded.get() + parameters, state.data(), state.size_bytes());
+        all = {reinterpret_cast<const std::byte*>(rounded.get()),
+               static_cast<std::size_t>(form.of(static_cast<std::int64_t>(packed.floats)))};
+        owner = rounded;
+    }
+    comm.start_transfer(to, Port::kWorker, kind, header, all, ChunkOrder::kForward, owner)
+        ->release(all.size());
 }
 
 }  // namespace
@@ -193,6 +207,16 @@ void RingModel::begin(const BeginOrder& order) {
     }
     version_ = order.version;
     begun_ = true;
+}
+
+void RingModel::clip(const MemberRounds::Sum& sum) {
+    const double most = context_.job().options.clip_norm;
+    if (most > 0) {
+        const bool alone = sum.floats.empty();
+        const std::span<float> gradient =
+            alone ? replica_.gradients() : sum.floats.first(replica_.parameters().size());
+        context_.compute().clip(gradient, most, alone || sum.on_device);
+    }
 }
 
 void RingModel::apply(const RoundOrder& order, const MemberRounds::Sum& sum) {
@@ -230,7 +254,7 @@ void RingModel::snapshot(const SnapshotOrder& order) {
         const PackedState packed = pack_state(replica_, *optimizer_, false);
         const GatheredHeader header{.gather = order.gather, .version = version_, .part = 0};
         send_state(context_.comm(), CoordinatorLink::address(), MessageKind::kGathered, header,
-                   packed);
+                   packed, {});
     }
     if (!order.checkpoint.empty()) {
         const Clock::Seconds start = context_.clock().now();
@@ -251,7 +275,12 @@ void RingModel::send(StateHeader header, int worker, double lr, double lag) {
     header.scalars = std::move(packed.scalars);
     const CommContext& comm = context_.comm();
     send_state(comm, {comm.map.rank_of_worker(worker), Port::kWorker}, RingMessageKind::kState,
-               header, packed);
+               header, packed, header.full ? PulledBytes() : pulled());
+}
+
+PulledBytes RingModel::pulled() const {
+    return {.wire = context_.job().options.wire,
+            .parameters = static_cast<std::int64_t>(replica_.parameters().size())};
 }
 
 void RingModel::take(const ReceivedState& state) {

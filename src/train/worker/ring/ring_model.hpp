@@ -29,6 +29,10 @@ public:
     [[nodiscard]] std::uint64_t last_round() const noexcept { return last_round_; }
     void set_last_round(std::uint64_t round) noexcept { last_round_ = round; }
 
+    /// How parameters for riders travel.
+    [[nodiscard]] PulledBytes pulled() const;
+    /// Shortens a round's mean gradient as the options say; the same bits on all members.
+    void clip(const MemberRounds::Sum& sum);
     /// The update of a round.
     void apply(const RoundOrder& order, const MemberRounds::Sum& sum);
     /// For a gathering or a checkpoint.

@@ -10,16 +10,23 @@
 namespace cohort {
 
 PushRoute RingRider::route() const {
-    return {context_.comm(), layout_, {{parent(), Port::kWorker}}};
+    return {context_.comm(), layout_, {{parent(), Port::kWorker}}, out_.wire};
+}
+
+PushWriter RingRider::writer(const Buffer& buffer, const PushId& push) {
+    ErrorFeedback::Push* const rest =
+        out_.wire == Wire::kBf16 ? &out_.feedback.begin(push.sequence, Work::kGradient) : nullptr;
+    return PushWriter::into(out_.wire, layout_, buffer, rest);
 }
 
 PushReport RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
     const PushRoute to_parent = route();
-    const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
-    PushObserver observer(context_.compute().step_context(), to_parent, buffer, push);
+    const std::shared_ptr<Buffer> buffer = out_.buffers.free_or_new();
+    PushObserver observer(context_.compute().step_context(), to_parent, buffer,
+                          writer(*buffer, push), push);
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
-    buffers_.in_use(buffer, observer.transfers());
+    out_.buffers.in_use(buffer, observer.transfers());
     PushReport ticket;
     note_result(ticket, *result, observer.sum_of_squares());
     ticket.times.leaving_s = observer.leaving_s();
@@ -29,11 +36,13 @@ PushReport RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
 /// Nothing leaves before the end of the second half.
 PushReport RingRider::gradient_of_halves(const LoadedBatch& batch, const PushId& push) {
     const PushRoute to_parent = route();
-    const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
-    const auto step = train_split_batch(context_, batch, layout_.all(*buffer), {});
+    const std::shared_ptr<Buffer> buffer = out_.buffers.free_or_new();
+    std::vector<float> gradient(static_cast<std::size_t>(layout_.floats()));
+    const auto step = train_split_batch(context_, batch, gradient, {});
+    writer(*buffer, push).put(0, gradient);
     Transfers transfers = to_parent.start(push, buffer);
     to_parent.release(transfers);
-    buffers_.in_use(buffer, std::move(transfers));
+    out_.buffers.in_use(buffer, std::move(transfers));
     PushReport ticket;
     note_result(ticket, step->result, step->mean_squares);
     ticket.halves = true;
@@ -69,6 +78,9 @@ bool RingRider::train() {
 }
 
 void RingRider::follow(const RoleOrder& order, bool was_member) {
+    if (order.role == RingRole::kMember) {
+        out_.feedback.clear();  // what a member's rounding leaves is kept where its ring sums
+    }
     if (was_member && order.role != RingRole::kMember) {
         start_permit_ = true;
         held_epoch_ = order.epoch;
@@ -82,6 +94,7 @@ void RingRider::follow(const RoleOrder& order, bool was_member) {
 
 void RingRider::restart() {
     begun_ = 0;
+    out_.feedback.clear();
     told_.reset();
     start_permit_ = false;
 }
@@ -117,6 +130,7 @@ void RingRider::take_parameters() {
     });
     if (const auto state = inbox_.take(permits_start())) {
         model_.take(*state);
+        out_.feedback.decide(begun_, state->header.applied);
         held_epoch_ = state->header.epoch;
         start_permit_ = true;
         if (told_) {

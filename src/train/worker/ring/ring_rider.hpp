@@ -20,7 +20,7 @@ public:
           model_(model),
           inbox_(inbox),
           layout_(cut_shards(context.replica().graph(), 1)),
-          buffers_(layout_, context.replica().device(), 0) {}
+          out_(context.job().options.wire, layout_, context.replica().device()) {}
 
     /// Follows an order about this worker's role. @param was_member  until now: its parameters are
     /// the newest
@@ -39,9 +39,19 @@ public:
     [[nodiscard]] std::uint64_t begun() const noexcept { return begun_; }
 
 private:
+    /// Pushes on their way, and what their rounding left.
+    struct Pushes {
+        Pushes(Wire type, const ShardedLayout& layout, Device& device)
+            : wire(type), buffers(layout, device, 0, type), feedback(layout.floats()) {}
+        Wire wire;
+        /// Several only after transfers to a lost parent, which may never end.
+        SendBuffers buffers;
+        ErrorFeedback feedback;
+    };
     [[nodiscard]] std::function<bool(const StateHeader&)> permits_start() const;
     void take_parameters();
     [[nodiscard]] PushRoute route() const;
+    [[nodiscard]] PushWriter writer(const Buffer& buffer, const PushId& push);
     /// The mini-batch of the oldest lease. False: kStop came, or the lease had come back.
     [[nodiscard]] bool train();
     /// The step's part of the report on `push`.
@@ -52,7 +62,7 @@ private:
     RingModel& model_;
     RingInbox& inbox_;
     ShardedLayout layout_;  ///< of one shard
-    SendBuffers buffers_;   ///< several only after transfers to a lost parent, which may never end
+    Pushes out_;
     std::int32_t parent_ = 0;             ///< worker
     bool start_permit_ = false;           ///< the parameters permit to start a mini-batch
     std::uint64_t parameters_epoch_ = 0;  ///< parameters of older epochs do not count

@@ -101,7 +101,7 @@ public:
         : context_(context),
           model_(context),
           member_(context, model_, std::move(rounds)),
-          inbox_(member_.floats()),
+          inbox_(member_.floats(), model_.pulled()),
           rider_(context, model_, inbox_) {
         context_.comm().messenger.set_sink(Port::kWorker, &inbox_);
     }

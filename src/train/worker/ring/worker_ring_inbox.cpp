@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/bf16.hpp"
 #include "train/protocol/complete_transfers.hpp"
 
 namespace cohort {
@@ -25,11 +26,16 @@ std::span<std::byte> RingInbox::accept(const Message& announcement, std::uint64_
                         .values = nullptr,
                         .floats = static_cast<std::size_t>(bytes / sizeof(float)),
                         .announced = SteadyClock().now()};
+    if (rounded(state.header) && bytes == pulled_.of(floats_)) {
+        state.floats = static_cast<std::size_t>(floats_);
+    } else if (bytes % sizeof(float) != 0) {
+        return {};
+    }
     state.values = std::make_unique_for_overwrite<float[]>(state.floats);
     const std::span<float> memory(state.values.get(), state.floats);
     const std::lock_guard lock(mutex_);
     coming_.push_back({announcement, std::move(state)});
-    return std::as_writable_bytes(memory);
+    return std::as_writable_bytes(memory).last(static_cast<std::size_t>(bytes));
 }
 
 std::shared_ptr<const float> RingInbox::push_arrived(PushId push) {
@@ -53,6 +59,9 @@ std::optional<ReceivedState> RingInbox::strike(const Message& message) {
 void RingInbox::state_arrived(const Message& message) {
     std::optional<ReceivedState> state = strike(message);
     check_invariant(state.has_value(), "a state arrives after its announcement");
+    if (rounded(state->header) && state->floats == static_cast<std::size_t>(floats_)) {
+        widen_bf16_in_place({state->values.get(), static_cast<std::size_t>(pulled_.parameters)});
+    }
     here_.push_back(std::move(*state));
 }
 

@@ -30,8 +30,13 @@ struct ReceivedState {
 /// (kState). The sink's side is called by the communication thread.
 class RingInbox final : public TransferSink {
 public:
-    /// @param floats in a rider's push: gradient and batch statistics
-    explicit RingInbox(std::int64_t floats) : host_(make_cpu_device(1)), staging_(*host_, floats) {}
+    /// @param floats in a rider's push: gradient and batch statistics  @param pulled  how
+    /// parameters for riders travel
+    explicit RingInbox(std::int64_t floats, PulledBytes pulled)
+        : host_(make_cpu_device(1)),
+          floats_(floats),
+          pulled_(pulled),
+          staging_(*host_, floats, pulled.wire) {}
     RingInbox(const RingInbox&) = delete;
     RingInbox& operator=(const RingInbox&) = delete;
     ~RingInbox() override;  ///< keeps the memory of states that never came to their end
@@ -63,8 +68,13 @@ private:
         ReceivedState state;
     };
     [[nodiscard]] std::optional<ReceivedState> strike(const Message& message);
+    [[nodiscard]] bool rounded(const StateHeader& header) const noexcept {
+        return !header.full && pulled_.wire == Wire::kBf16;
+    }
 
     std::unique_ptr<Device> host_;  ///< whose memory pushes are staged in
+    std::int64_t floats_;
+    PulledBytes pulled_;
     PushStaging staging_;
     mutable std::mutex mutex_;
     std::deque<Coming> coming_;       ///< in the order of their announcements

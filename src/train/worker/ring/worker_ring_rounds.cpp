@@ -35,6 +35,11 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
     }
     try {
         AllReduce& sum = exchange(order.ring, ranks, {.watched = {}, .epoch = order.membership});
+        if (const auto held = exchanges_.find(order.ring);
+            held != exchanges_.end() &&
+            std::exchange(held->second.work, order.work) != order.work) {
+            sum.set_rest(RoundRest::kForgotten);
+        }
         const std::optional<LoadedBatch> batch = batch_of(mine);
         std::optional<RoundSummary> stepped;
         if (!gradient) {
@@ -73,11 +78,17 @@ AllReduce& MemberRounds::exchange(std::uint64_t ring, const std::vector<int>& ra
         lone_ = lone_ ? std::move(lone_) : make_solo_all_reduce(floats_);
         return *lone_;
     }
-    auto& held = exchanges_[ring];
+    std::unique_ptr<AllReduce>& held = exchanges_[ring].sum;
     if (!held) {
         held = make_(ranks, floats_, context_.compute().on_this_device(scope));
     }
     return *held;
+}
+
+void MemberRounds::aborted(const RoundOrder& order) {
+    if (const auto held = exchanges_.find(order.ring); held != exchanges_.end()) {
+        held->second.sum->set_rest(RoundRest::kReturned);
+    }
 }
 
 void MemberRounds::keep_only(const std::vector<std::uint64_t>& rings) {

@@ -35,6 +35,8 @@ public:
     /// Errors: those of exchanges; PeerError when leases do not come in the order of the grants.
     [[nodiscard]] std::optional<Sum> run(const RoundOrder& order, const RoundMember& mine,
                                          const std::vector<AddedPush>& added);
+    /// The sums of the last round, of this order, are not used.
+    void aborted(const RoundOrder& order);
     /// The next summaries say that no round after theirs begins, up to this one.
     void skip_after_this(std::uint64_t round) noexcept { skip_ = round; }
     /// Exchanges that are not among these are not used again.
@@ -73,10 +75,14 @@ private:
     double input_s_ = 0;      ///< that this round waited for its batch
     std::uint64_t skip_ = 0;  ///< to be said in summaries; rounds up to this one
     RingLoad load_;           ///< of the round before, for the next summary
-    std::map<std::uint64_t, std::unique_ptr<AllReduce>> exchanges_;  ///< by name
-    std::unique_ptr<AllReduce> lone_;    ///< for a ring of one with riders or deltas
-    std::unique_ptr<LocalSteps> local_;  ///< while rounds sum deltas
-    std::vector<float> delta_;           ///< of the round: parameters, batch statistics
+    struct Exchange {
+        std::unique_ptr<AllReduce> sum;
+        Work work = Work::kGradient;  ///< of its rounds so far
+    };
+    std::map<std::uint64_t, Exchange> exchanges_;  ///< by name
+    std::unique_ptr<AllReduce> lone_;              ///< for a ring of one with riders or deltas
+    std::unique_ptr<LocalSteps> local_;            ///< while rounds sum deltas
+    std::vector<float> delta_;                     ///< of the round: parameters, batch statistics
 };
 
 }  // namespace cohort

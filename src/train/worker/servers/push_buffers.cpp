@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/bf16.hpp"
+
 namespace cohort {
 namespace {
 
@@ -12,8 +14,28 @@ bool all_done(const Transfers& transfers) {
 
 }  // namespace
 
-SendBuffers::SendBuffers(const ShardedLayout& layout, Device& device, int buffers)
-    : device_(device), bytes_(static_cast<std::size_t>(layout.floats()) * sizeof(float)) {
+PushWriter PushWriter::into(Wire wire, const ShardedLayout& layout, const Buffer& buffer,
+                            ErrorFeedback::Push* rest) {
+    if (wire == Wire::kF32) {
+        return PushWriter(layout.all(buffer));
+    }
+    return {static_cast<std::uint16_t*>(buffer.data()), static_cast<std::size_t>(layout.floats()),
+            rest};
+}
+
+void PushWriter::put(std::int64_t begin, std::span<const float> values) const {
+    if (floats_ != nullptr) {
+        std::ranges::copy(values, floats_ + begin);
+    } else if (rest_ != nullptr) {
+        narrow_with_rest(values, rest_->before.data() + begin, rest_->after.data() + begin,
+                         shorts_ + begin);
+    } else {
+        narrow_to_bf16(values, shorts_ + begin);
+    }
+}
+
+SendBuffers::SendBuffers(const ShardedLayout& layout, Device& device, int buffers, Wire wire)
+    : device_(device), bytes_(static_cast<std::size_t>(layout.floats()) * wire_bytes(wire)) {
     for (int i = 0; i < buffers; ++i) {
         slots_.push_back({std::make_shared<Buffer>(device_.allocate_host(bytes_)), {}, 0});
     }
@@ -52,8 +74,8 @@ std::vector<int> SendBuffers::missing(const Transfers& transfers) {
     return servers;
 }
 
-PushRoute PushRoute::to_servers(const CommContext& comm, const ShardedLayout& layout) {
-    PushRoute route{comm, layout, {}};
+PushRoute PushRoute::to_servers(const CommContext& comm, const ShardedLayout& layout, Wire wire) {
+    PushRoute route{comm, layout, {}, wire};
     for (const ShardRange& shard : layout.shards()) {
         route.owners.push_back({comm.map.rank_of_server(shard.part), Port::kServer});
     }
@@ -62,18 +84,21 @@ PushRoute PushRoute::to_servers(const CommContext& comm, const ShardedLayout& la
 
 Transfers PushRoute::start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const {
     Transfers transfers;
+    const auto* const bytes = static_cast<const std::byte*>(buffer->data());
     for (std::size_t shard = 0; shard < owners.size(); ++shard) {
-        transfers.push_back(comm.start_transfer(
-            owners[shard], Port::kWorker, MessageKind::kPush, PushHeader{push, layout.number()},
-            layout.part(buffer->floats(), layout.shards()[shard]), ChunkOrder::kBackward, buffer));
+        const ShardRange& range = layout.shards()[shard];
+        const std::span part(bytes + range.begin * static_cast<std::int64_t>(wire_bytes(wire)),
+                             bytes_of(range.floats()));
+        transfers.push_back(comm.start_transfer(owners[shard], Port::kWorker, MessageKind::kPush,
+                                                PushHeader{push, layout.number()}, part,
+                                                ChunkOrder::kBackward, buffer));
     }
     return transfers;
 }
 
 void PushRoute::release(const Transfers& transfers) const {
     for (std::size_t shard = 0; shard < transfers.size(); ++shard) {
-        const auto floats = static_cast<std::uint64_t>(layout.shards()[shard].floats());
-        transfers[shard]->release(floats * sizeof(float));
+        transfers[shard]->release(bytes_of(layout.shards()[shard].floats()));
     }
 }
 
@@ -86,14 +111,14 @@ void PushObserver::final_from(std::int64_t low) {
     for (const ShardRange& shard : route_.layout.shards()) {
         if (low < shard.end) {
             const std::int64_t floats = shard.end - std::max(low, shard.begin) + shard.state;
-            transfers_[static_cast<std::size_t>(shard.part)]->release(
-                static_cast<std::uint64_t>(floats) * sizeof(float));
+            transfers_[static_cast<std::size_t>(shard.part)]->release(route_.bytes_of(floats));
         }
     }
 }
 
 PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
-    : context_(context), route_(PushRoute::to_servers(context.comm(), layout)) {
+    : context_(context),
+      route_(PushRoute::to_servers(context.comm(), layout, context.job().options.wire)) {
     renew();
     const CommContext& comm = context.comm();
     const TrainOptions& options = context.job().options;
@@ -102,33 +127,46 @@ PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
     if (slot_nodes(comm.map, options)[node]) {
         slots_.emplace(layout.floats());
         agent_.emplace(comm, layout, context.worker(), slots_->descriptor(),
-                       tree_pieces(options, layout.floats()));
+                       tree_pieces(options, layout.floats()), route_.wire);
     }
 }
 
 std::optional<PushBuffer> PushBuffers::find_free(const LeaseOrder& lease, std::int64_t version) {
     if (slots_ && lease.staged) {
         if (const std::optional<int> slot = slots_->find_free(version)) {
-            return PushBuffer{.buffer = nullptr, .slot = *slot, .floats = slots_->values(*slot)};
+            return PushBuffer{
+                .buffer = nullptr, .slot = *slot, .to = PushWriter(slots_->values(*slot))};
         }
     }
     std::shared_ptr<Buffer> buffer = buffers_->free();
     if (!buffer) {
         return std::nullopt;
     }
-    const std::span<float> floats = route_.layout.all(*buffer);
-    return PushBuffer{.buffer = std::move(buffer), .slot = -1, .floats = floats};
+    const PushWriter to = PushWriter::into(route_.wire, route_.layout, *buffer, nullptr);
+    return PushBuffer{.buffer = std::move(buffer), .slot = -1, .to = to};
 }
 
-void PushBuffers::use(const PushBuffer& place, const PushId& push) {
+/// A push on a validation lease becomes no part of an update.
+void PushBuffers::use(PushBuffer& place, const PushId& push, const LeaseOrder& lease) {
     if (place.slot >= 0) {
         slots_->use(place.slot, push);
+    } else if (feedback_ && !lease.validation) {
+        place.to = PushWriter::into(route_.wire, route_.layout, *place.buffer,
+                                    &feedback_->begin(push.sequence, lease.work.work));
     }
 }
 
-void PushBuffers::give_back(const PushBuffer& place) {
+void PushBuffers::give_back(const PushBuffer& place, const PushId& push) {
     if (place.slot >= 0) {
         slots_->give_back(place.slot);
+    } else if (feedback_) {
+        feedback_->decide(push.sequence, false);
+    }
+}
+
+void PushBuffers::decided(const PushOutcomes& outcomes) {
+    if (feedback_) {
+        feedback_->decide(outcomes);
     }
 }
 
@@ -137,7 +175,10 @@ void PushBuffers::leaves(const PushBuffer& place, Transfers transfers) {
 }
 
 void PushBuffers::renew() {
-    buffers_.emplace(route_.layout, context_.replica().device());
+    buffers_.emplace(route_.layout, context_.replica().device(), 2, route_.wire);
+    if (route_.wire == Wire::kBf16) {
+        feedback_.emplace(route_.layout.floats());
+    }
 }
 
 void PushBuffers::check() const {
@@ -147,10 +188,7 @@ void PushBuffers::check() const {
 }
 
 void PushBuffers::put(const PushBuffer& place, const PushId& push, std::span<const float> values) {
-    const ShardedLayout& layout = route_.layout;
-    const auto parameters = static_cast<std::size_t>(layout.floats() - layout.state());
-    ShardedLayout::put(place.floats.data(), 0, values.first(parameters));
-    layout.put_state(place.floats.data(), values.subspan(parameters));
+    place.to.put(0, values);
     if (place.buffer) {
         Transfers transfers = route_.start(push, place.buffer);
         route_.release(transfers);

@@ -11,6 +11,7 @@
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/worker/node_staging.hpp"
+#include "train/worker/servers/error_feedback.hpp"
 #include "train/worker/servers/worker_parameters.hpp"
 #include "train/worker/worker_context.hpp"
 #include "train/worker/worker_observer.hpp"
@@ -19,11 +20,38 @@ namespace cohort {
 
 using Transfers = std::vector<std::shared_ptr<OutgoingTransfer>>;
 
+/// Where the values of a push are written, in ShardedLayout: as they are, or rounded to bf16 with
+/// what the rounding of earlier pushes left. What it refers to outlives it.
+class PushWriter {
+public:
+    explicit PushWriter(std::span<float> to) : floats_(to.data()), size_(to.size()) {}
+    /// @param rest  null: the push is rounded by itself
+    PushWriter(std::uint16_t* to, std::size_t size, ErrorFeedback::Push* rest)
+        : shorts_(to), size_(size), rest_(rest) {}
+    /// For what lies in `buffer` until it leaves. @param rest  as above, for kBf16
+    [[nodiscard]] static PushWriter into(Wire wire, const ShardedLayout& layout,
+                                         const Buffer& buffer, ErrorFeedback::Push* rest);
+
+    /// Values from `begin` of the parameters on.
+    void put(std::int64_t begin, std::span<const float> values) const;
+    /// All of the state, which ends the push.
+    void put_state(std::span<const float> values) const {
+        put(static_cast<std::int64_t>(size_ - values.size()), values);
+    }
+
+private:
+    float* floats_ = nullptr;
+    std::uint16_t* shorts_ = nullptr;
+    std::size_t size_;  ///< of the push, in numbers
+    ErrorFeedback::Push* rest_ = nullptr;
+};
+
 /// Memory for outgoing pushes, in ShardedLayout. A buffer is used again when all of its
 /// transfers are done; two are enough unless the network is slower than training.
 class SendBuffers {
 public:
-    SendBuffers(const ShardedLayout& layout, Device& device, int buffers = 2);
+    SendBuffers(const ShardedLayout& layout, Device& device, int buffers = 2,
+                Wire wire = Wire::kF32);
 
     /// A buffer that nothing leaves from any more; null when there is none
     [[nodiscard]] std::shared_ptr<Buffer> free() const;
@@ -43,7 +71,7 @@ private:
         std::uint64_t use = 0;  ///< counts uses of all buffers
     };
     Device& device_;
-    std::size_t bytes_;
+    std::size_t bytes_;  ///< of a push
     std::vector<Slot> slots_;
     std::uint64_t uses_ = 0;
 };
@@ -53,8 +81,14 @@ struct PushRoute {
     const CommContext& comm;
     const ShardedLayout& layout;
     std::vector<Address> owners;  ///< by shard
+    Wire wire = Wire::kF32;
 
-    [[nodiscard]] static PushRoute to_servers(const CommContext& comm, const ShardedLayout& layout);
+    [[nodiscard]] static PushRoute to_servers(const CommContext& comm, const ShardedLayout& layout,
+                                              Wire wire = Wire::kF32);
+    /// Of so many floats on the wire.
+    [[nodiscard]] std::uint64_t bytes_of(std::int64_t floats) const noexcept {
+        return static_cast<std::uint64_t>(floats) * wire_bytes(wire);
+    }
     /// One transfer per shard from `buffer`; nothing leaves before it is released.
     [[nodiscard]] Transfers start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const;
     /// All of them may leave, whatever is in their buffer.
@@ -65,32 +99,28 @@ struct PushRoute {
 /// of pushes.
 class LayoutObserver : public GradientObserver {
 public:
-    LayoutObserver(const StepContext& parts, const ShardedLayout& layout, std::span<float> to,
-                   std::function<bool()> give_up)
-        : GradientObserver(parts, std::move(give_up)), layout_(layout), to_(to.data()) {}
+    LayoutObserver(const StepContext& parts, PushWriter to, std::function<bool()> give_up)
+        : GradientObserver(parts, std::move(give_up)), to_(to) {}
 
 protected:
     void put(std::int64_t begin, std::span<const float> gradient) override {
-        ShardedLayout::put(to_, begin, gradient);
+        to_.put(begin, gradient);
     }
-    void put_statistics(std::span<const float> batch_state) override {
-        layout_.put_state(to_, batch_state);
-    }
+    void put_statistics(std::span<const float> batch_state) override { to_.put_state(batch_state); }
     void final_from(std::int64_t /*low*/) override {}
 
 private:
-    const ShardedLayout& layout_;
-    float* to_;
+    PushWriter to_;
 };
 
 /// The same for a gradient that leaves while backward runs: released from the end on. The transfers
 /// start with the first piece; the batch statistics are behind the gradients of the last shard.
 class PushObserver final : public LayoutObserver {
 public:
-    /// @param route  outlives it
+    /// @param route  outlives it  @param to  writes into `buffer`
     PushObserver(const StepContext& parts, const PushRoute& route, std::shared_ptr<Buffer> buffer,
-                 const PushId& push, std::function<bool()> give_up = {})
-        : LayoutObserver(parts, route.layout, route.layout.all(*buffer), std::move(give_up)),
+                 PushWriter to, const PushId& push, std::function<bool()> give_up = {})
+        : LayoutObserver(parts, to, std::move(give_up)),
           route_(route),
           buffer_(std::move(buffer)),
           push_(push) {}
@@ -112,7 +142,7 @@ private:
 struct PushBuffer {
     std::shared_ptr<Buffer> buffer;  ///< null: there is a slot
     std::int32_t slot = -1;
-    std::span<float> floats;  ///< of either, in ShardedLayout
+    PushWriter to;  ///< of either
 };
 
 /// The memory for a worker's pushes, and its part in staging those of its node.
@@ -125,10 +155,12 @@ public:
     /// @param version of the parameters in use
     [[nodiscard]] std::optional<PushBuffer> find_free(const LeaseOrder& lease,
                                                       std::int64_t version);
-    /// `push` is written there from now on.
-    void use(const PushBuffer& place, const PushId& push);
+    /// `push`, for a lease, is written there from now on.
+    void use(PushBuffer& place, const PushId& push, const LeaseOrder& lease);
     /// The push came to nothing before it was announced.
-    void give_back(const PushBuffer& place);
+    void give_back(const PushBuffer& place, const PushId& push);
+    /// What became of this worker's pushes.
+    void decided(const PushOutcomes& outcomes);
     /// Writes all of it at once, and from a buffer it leaves.
     /// @param values  [parameters, batch statistics]
     void put(const PushBuffer& place, const PushId& push, std::span<const float> values);
@@ -149,7 +181,8 @@ private:
     WorkerContext& context_;
     PushRoute route_;  ///< to the servers
     std::optional<SendBuffers> buffers_;
-    std::optional<NodeSlots> slots_;  ///< with node staging
+    std::optional<ErrorFeedback> feedback_;  ///< with Wire::kBf16
+    std::optional<NodeSlots> slots_;         ///< with node staging
     std::optional<NodeAgent> agent_;
 };
 

@@ -85,7 +85,7 @@ void PushStep::run(const PushJob& job) {
 
 void PushStep::gradient(const PushJob& job) {
     PushObserver observer(context_.compute().step_context(), places_.route(), job.place.buffer,
-                          job.id, [&] { return give_up(job); });
+                          job.place.to, job.id, [&] { return give_up(job); });
     const auto result = context_.compute().train_step(view_of(job.batch), observer);
     if (result) {
         observer.finish();
@@ -98,7 +98,9 @@ void PushStep::gradient(const PushJob& job) {
     times_.skip();
     places_.route().release(observer.transfers());
     places_.leaves(job.place, observer.transfers());
-    if (!observer.transfers().empty()) {
+    if (observer.transfers().empty()) {
+        places_.give_back(job.place, job.id);
+    } else {
         send({.push = job.id,
               .lease = job.order.lease,
               .version = job.version,
@@ -109,12 +111,12 @@ void PushStep::gradient(const PushJob& job) {
 
 /// The payload stays here; the node's head sums it with others when its update is decided.
 void PushStep::gradient_in_slot(const PushJob& job) {
-    LayoutObserver observer(context_.compute().step_context(), layout_, job.place.floats,
+    LayoutObserver observer(context_.compute().step_context(), job.place.to,
                             [&] { return give_up(job); });
     const auto result = context_.compute().train_step(view_of(job.batch), observer);
     if (!result) {
         times_.skip();
-        places_.give_back(job.place);
+        places_.give_back(job.place, job.id);
         return;
     }
     observer.finish();
@@ -129,7 +131,7 @@ void PushStep::gradient_of_halves(const PushJob& job) {
     const auto step = train_split_batch(context_, job.batch, delta_, [&] { return give_up(job); });
     if (!step) {
         times_.skip();
-        places_.give_back(job.place);
+        places_.give_back(job.place, job.id);
         return;
     }
     places_.put(job.place, job.id, delta_);
@@ -152,7 +154,7 @@ void PushStep::delta(const PushJob& job) {
     if (!work.group.empty()) {
         turn = groups_.turn(work);
         if (turn.exchange == nullptr) {
-            places_.give_back(job.place);
+            places_.give_back(job.place, job.id);
             return;  // a member is lost: the lease will be taken back
         }
     }
@@ -161,7 +163,7 @@ void PushStep::delta(const PushJob& job) {
     if (!result) {
         times_.skip();
         groups_.broke(work);
-        places_.give_back(job.place);
+        places_.give_back(job.place, job.id);
         return;
     }
     times_.computed_for(result->compute_s);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/bf16.hpp"
 
 namespace cohort {
 namespace {
@@ -34,18 +35,11 @@ void ShardedLayout::adopt(const ShardLayout& layout) {
     number_ = layout.number;
 }
 
-void ShardedLayout::put(float* buffer, std::int64_t begin, std::span<const float> values) {
-    std::copy(values.begin(), values.end(), buffer + begin);
-}
-
-void ShardedLayout::put_state(float* buffer, std::span<const float> values) const {
-    std::copy(values.begin(), values.end(), buffer + parameters_);
-}
-
-ParameterInbox::ParameterInbox(const ShardedLayout& layout, Device& device)
+ParameterInbox::ParameterInbox(const ShardedLayout& layout, Device& device, Wire wire)
     : parameters_(layout.parameters()),
       state_(layout.state()),
       servers_(layout.shards().size()),
+      wire_(wire),
       device_(device) {
     free_.push_back(memory());  // made here, not on the communication thread
 }
@@ -124,7 +118,8 @@ std::span<std::byte> ParameterInbox::accept(const Message& announcement, std::ui
                            .begin = header.begin,
                            .end = header.end,
                            .state = has_state ? state_ : 0};
-    if (!fits(header) || bytes != static_cast<std::uint64_t>(shard.floats()) * sizeof(float)) {
+    const PulledBytes pulled{.wire = wire_, .parameters = shard.parameters()};
+    if (!fits(header) || bytes != pulled.of(shard.floats())) {
         return {};  // arrived() complains, on the thread that may
     }
     const std::lock_guard lock(mutex_);
@@ -134,27 +129,34 @@ std::span<std::byte> ParameterInbox::accept(const Message& announcement, std::ui
     Set* set = find(header, Part::kNone);
     if (set == nullptr) {
         const std::size_t parts = servers_ * static_cast<std::size_t>(header.pieces);
-        sets_.push_back(
-            {.parameters = {header.version, header.evaluation, memory(), SteadyClock().now()},
-             .parts = std::vector<Part>(parts, Part::kNone),
-             .from = std::vector<int>(parts, -1),
-             .incarnation = header.incarnation,
-             .way = header.way});
+        sets_.push_back({.parameters = {header.version, header.evaluation, header.outcomes,
+                                        memory(), SteadyClock().now()},
+                         .parts = std::vector<Part>(parts, Part::kNone),
+                         .from = std::vector<int>(parts, -1),
+                         .incarnation = header.incarnation,
+                         .way = header.way});
         set = &sets_.back();
     }
     set->parts[index_of(header)] = Part::kComing;
     set->from[index_of(header)] = announcement.from.rank;
-    return std::as_writable_bytes(ShardedLayout::part(set->parameters.values.floats(), shard));
+    const auto part = ShardedLayout::part(set->parameters.values.floats(), shard);
+    return std::as_writable_bytes(part).last(bytes);  // bf16 is widened in place
 }
 
 void ParameterInbox::arrived(const ParametersHeader& header) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     Set* set = fits(header) ? find(header, Part::kComing) : nullptr;
     if (set == nullptr && late(header)) {
         return;
     }
     if (set == nullptr) {
         refuse_parameters("a part came that does not fit this run's shards", header);
+    }
+    if (wire_ == Wire::kBf16) {
+        float* const part = set->parameters.values.floats() + header.begin;
+        lock.unlock();  // only the role's thread, which calls this, lets go of the memory
+        widen_bf16_in_place({part, static_cast<std::size_t>(header.end - header.begin)});
+        lock.lock();
     }
     set->parts[index_of(header)] = Part::kHere;
     drop_overtaken();

@@ -38,9 +38,6 @@ public:
     [[nodiscard]] static std::span<float> part(float* buffer, const ShardRange& shard) noexcept {
         return {buffer + shard.begin, static_cast<std::size_t>(shard.floats())};
     }
-    /// Copies values for parameters from `begin` on, or the state, to where they lie in `buffer`.
-    static void put(float* buffer, std::int64_t begin, std::span<const float> values);
-    void put_state(float* buffer, std::span<const float> values) const;
 
 private:
     std::vector<ShardRange> shards_;
@@ -53,6 +50,7 @@ private:
 struct ReceivedParameters {
     std::int64_t version = 0;
     EvaluationOrder evaluation;
+    PushOutcomes outcomes;        ///< of this worker's pushes
     Buffer values;                ///< in ShardedLayout
     Clock::Seconds announced{0};  ///< SteadyClock: its first part was
 };
@@ -67,7 +65,7 @@ struct ReceivedParameters {
 /// side is called by the communication thread, missing() by any.
 class ParameterInbox final : public TransferSink {
 public:
-    ParameterInbox(const ShardedLayout& layout, Device& device);
+    ParameterInbox(const ShardedLayout& layout, Device& device, Wire wire = Wire::kF32);
     ParameterInbox(const ParameterInbox&) = delete;
     ParameterInbox& operator=(const ParameterInbox&) = delete;
     ~ParameterInbox() override;
@@ -115,6 +113,7 @@ private:
     const std::int64_t parameters_;
     const std::int64_t state_;
     const std::size_t servers_;
+    const Wire wire_;
     Device& device_;
     mutable std::mutex mutex_;
     std::deque<Set> sets_;      ///< in the order in which they began

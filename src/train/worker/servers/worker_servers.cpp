@@ -29,7 +29,7 @@ public:
           comm_(context.comm()),
           layout_(cut_shards(context.replica().graph(),
                              initial_shares(context.job().options.shards, comm_.map))),
-          inbox_(layout_, context.replica().device()),
+          inbox_(layout_, context.replica().device(), context.job().options.wire),
           places_(context, layout_),
           times_(context.clock()),
           push_step_(context, layout_, places_, times_, std::move(rounds)) {
@@ -146,6 +146,7 @@ private:
             times_.parameters((SteadyClock().now() - parameters.announced).count());
         }
         permit_.parameters(parameters.version);
+        places_.decided(parameters.outcomes);
         if (parameters.evaluation.id != 0) {
             context_.evaluate(parameters.evaluation);
             times_.skip();
@@ -160,7 +161,7 @@ private:
         if (!has_batch) {
             return;
         }
-        const std::optional<PushBuffer> place = free_place();
+        std::optional<PushBuffer> place = free_place();
         times_.placed();
         if (!place || !may_start()) {
             return;
@@ -176,7 +177,7 @@ private:
         if (next_layout_) {  // its leases follow it
             layout_.adopt(*std::exchange(next_layout_, std::nullopt));
         }
-        places_.use(*place, id);
+        places_.use(*place, id, loaded.order);
         push_step_.run({loaded.batch, loaded.order, id, *place, permit_.version()});
     }
 

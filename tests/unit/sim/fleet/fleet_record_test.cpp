@@ -69,6 +69,8 @@ FleetResult sample() {
                            .digest = 0xffffffffffffffffU});
     FleetJobResult missed = result.jobs[0];
     missed.name = "missed";
+    missed.target_accuracy = 0;
+    missed.target_loss = 1.5;
     missed.state = FleetJobState::kBudget;
     missed.target_s.reset();
     missed.end_s = 100;
@@ -109,6 +111,7 @@ TEST(FleetRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(read.jobs[0].accuracy, written.jobs[0].accuracy);
     EXPECT_EQ(read.jobs[0].worker_nodes, written.jobs[0].worker_nodes);
     EXPECT_EQ(read.jobs[1].target_s, std::nullopt);
+    EXPECT_EQ(read.jobs[1].target_loss, 1.5);
     EXPECT_EQ(read.jobs[2].state, FleetJobState::kFailed);
     EXPECT_EQ(read.jobs[2].error, "a reason");
     ASSERT_EQ(read.use.size(), 2U);
@@ -185,7 +188,7 @@ TEST(FleetSummary, JobsWithoutATargetHaveNoTimeToIt) {
     FleetResult mixed = sample();
     FleetJobResult endless = mixed.jobs[1];
     endless.name = "endless";
-    endless.target_accuracy = 0;
+    endless.target_loss = 0;
     mixed.jobs.push_back(endless);
     const FleetSummary all = summarise(mixed);
     EXPECT_EQ(all.tta.count, 2U);

@@ -5,6 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/formats/profile.hpp"
+#include "cohort/model/zoo.hpp"
 #include "data/dataset/text_file.hpp"
 #include "support/core/temp_folder.hpp"
 
@@ -100,7 +101,8 @@ TEST(Profile, AnUnknownWorkloadListsTheOnesThereAre) {
     const ClusterProfile profile = load_profile("8gpu-10g");
     EXPECT_THAT([&] { static_cast<void>(profile.workload("resnet18")); },
                 ThrowsMessage<cohort::UsageError>(
-                    HasSubstr("expected alexnet, inception3, lenet, mobilenet2, resnet152")));
+                    HasSubstr("expected alexnet, densenet121, googlenet, inception3, lenet, lstm, "
+                              "mobilenet2, mobilenetv2, resnet152")));
 }
 
 void expect_equal(const ClusterProfile& a, const ClusterProfile& b) {
@@ -158,8 +160,43 @@ TEST(Profile, TheShippedOnesGiveThePublishedRates) {
     EXPECT_NEAR(rate("inception3", 64), 142, 0.1);
     EXPECT_NEAR(rate("vgg16", 64), 154, 0.1);
     EXPECT_NEAR(rate("alexnet", 512), 2987, 1);
-    EXPECT_EQ(profile.workloads.size(), 10U);
+    EXPECT_EQ(profile.workloads.size(), 16U);
     EXPECT_GT(rate("mobilenet2", 64), rate("resnet50", 64)) << "a thirteenth of its operations";
+}
+
+TEST(Profile, TheShippedClustersHaveStarsTenModels) {
+    for (const char* name : {"8gpu-10g", "8gpu-100g"}) {
+        const ClusterProfile profile = load_profile(name);
+        for (const char* model :
+             {"alexnet", "resnet20", "resnet56", "vgg13", "vgg16", "densenet121", "googlenet",
+              "mobilenetv2", "lstm", "transformer"}) {
+            EXPECT_GT(profile.workload(model).parameter_bytes, 0) << name << " " << model;
+        }
+    }
+}
+
+/// Scaled from resnet50's 24.5 GFLOP in 4.004 ms; bytes and operations are the zoo's.
+TEST(Profile, WorkloadsWithoutPublishedTimesFollowTheZoo) {
+    const ClusterProfile profile = load_profile("8gpu-10g");
+    for (const char* model : {"vgg13", "densenet121", "googlenet", "mobilenetv2"}) {
+        const cohort::Graph graph = cohort::make_model(model, cohort::Shape{3, 32, 32}, 10);
+        const Workload& work = profile.workload(model);
+        EXPECT_EQ(work.parameter_bytes, 4 * static_cast<double>(graph.parameters().elements()));
+        EXPECT_NEAR(work.device_s_per_sample, graph.training_flops_per_sample() * 4.004e-3 / 24.5e9,
+                    1e-3 * work.device_s_per_sample)
+            << model;
+    }
+}
+
+TEST(Profile, TheLaptopHasNewModelsToo) {
+    const ClusterProfile profile = load_profile("laptop");
+    EXPECT_EQ(profile.workloads.size(), 11U);
+    for (const char* model : {"alexnet", "vgg13", "googlenet", "densenet121", "mobilenetv2"}) {
+        const cohort::Graph graph = cohort::make_model(model, cohort::Shape{3, 32, 32}, 10);
+        const double floats =
+            static_cast<double>(graph.parameters().total() + graph.state().total());
+        EXPECT_EQ(profile.workload(model).parameter_bytes, 4 * floats) << model;
+    }
 }
 
 TEST(Profile, TheShippedClustersDifferInTheirNetworkOnly) {

@@ -1,12 +1,15 @@
 // Threads that compute what a virtual run asks for.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <stdexcept>
 #include <thread>
 
 #include "cohort/model/zoo.hpp"
 #include "sim/learner/learner_pool.hpp"
+#include "support/data/memory_source.hpp"
 
 namespace cohort {
 namespace {
@@ -59,6 +62,28 @@ private:
     LearnerPool& pool_;
     LearnerPool::Task task_;
 };
+
+TEST(SampleMemory, PartsOfBatchesOfTokensKeepEachTokenWithItsLabels) {
+    SampleSetInfo info = test::set_info({3}, SampleType::kU16, 20, 8);
+    info.classes = 65536;
+    test::MemorySource source(info);  // random windows of four tokens
+    const SampleMemory memory(source, {});
+    const std::vector<std::int64_t> ids{19, 0, 7, 8};
+    SampleBatch batch;
+    memory.load(ids, 0, batch);
+    const BatchView part = batch.part(1, 4);
+    EXPECT_EQ(part.size, 3);
+    EXPECT_TRUE(batch.samples.empty());
+    for (std::size_t i = 0; i < 3; ++i) {
+        std::array<std::uint16_t, 4> window{};
+        std::memcpy(window.data(), source.sample(ids[i + 1]), sizeof window);
+        EXPECT_EQ(part.sample_ids[i], ids[i + 1]);
+        for (std::size_t position = 0; position < 3; ++position) {
+            EXPECT_EQ(part.tokens[3 * i + position], window[position]);
+            EXPECT_EQ(part.labels[3 * i + position], window[position + 1]);
+        }
+    }
+}
 
 TEST(LearnerPool, EveryPartIsDoneOnce) {
     LearnerPool pool(any_graph(), 2);

@@ -72,7 +72,7 @@ TEST(MeasureProfile, ABatchOfOneIsMeasuredOnce) {
 TEST(MeasureProfile, SaysWhatIsWrong) {
     EXPECT_THROW((void)measure_profile({.repetitions = 6}), UsageError);
     EXPECT_THROW((void)measure_profile({.batch = 0}), UsageError);
-    for (const char* input : {"", "x", "1x", "1x28", "0", "1x2x3x4", "1x28x28x", "a"}) {
+    for (const char* input : {"x", "1x", "1x28", "0", "1x2x3x4", "1x28x28x", "a"}) {
         EXPECT_THROW((void)measure_profile({.input = input}), UsageError) << input;
     }
     EXPECT_THROW((void)measure_profile({.model = "lenet", .input = "784"}), ShapeError);

@@ -14,6 +14,7 @@
 #include "support/train/server_pushes.hpp"
 #include "train/coordinator/servers/node_aggregation.hpp"
 #include "train/worker/node_staging.hpp"
+#include "train/worker/servers/push_buffers.hpp"
 
 namespace cohort {
 namespace {
@@ -220,9 +221,9 @@ protected:
     void stage(const TestPush& push, int slot) {
         const auto worker = static_cast<std::size_t>(push.id.worker);
         slots_[worker]->use(slot, push.id);
-        float* to = slots_[worker]->values(slot).data();
-        layout_.put(to, 0, push.gradient);
-        layout_.put_state(to, push.batch);
+        const PushWriter to(slots_[worker]->values(slot));
+        to.put(0, push.gradient);
+        to.put_state(push.batch);
     }
     template <class Body>
     void order(int worker, NodeMessage kind, const Body& body) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -87,6 +88,17 @@ TEST_F(TrainHooks, TargetStopsAtTheAccuracyAndNotBelow) {
     EXPECT_EQ(run.run_progress.tta_seconds, 12);
 }
 
+TEST_F(TrainHooks, TargetStopsAtTheLossAndNotAbove) {
+    run.run_options.target_loss = 1.5;
+    run.run_progress.train_seconds = 15;
+    const auto hook = make_target_hook();
+    hook->on_evaluation(run, {.accuracy = 1, .loss = 1.5001, .train_seconds = 10});
+    EXPECT_EQ(run.stop, std::nullopt);
+    hook->on_evaluation(run, {.loss = 1.5, .train_seconds = 12});
+    EXPECT_EQ(run.stop, StopReason::kTarget);
+    EXPECT_EQ(run.run_progress.tta_seconds, 12);
+}
+
 TEST_F(TrainHooks, NoTargetNeverStops) {
     make_target_hook()->on_evaluation(run, {.accuracy = 1});
     EXPECT_EQ(run.stop, std::nullopt);
@@ -118,6 +130,35 @@ TEST_F(TrainHooks, PlainProgressComesEveryPeriodWithRateAndEta) {
     EXPECT_THAT(lines[0], HasSubstr("20 samples/s"));
     EXPECT_THAT(lines[0], HasSubstr("eta 0:45"));
     EXPECT_THAT(lines[1], HasSubstr("200/1,000 "));
+}
+
+TEST_F(TrainHooks, PerplexityIsToldOfTextAlone) {
+    for (const bool text : {false, true}) {
+        const TempFolder other;
+        FakeTrainControl control{other.path(), text};
+        control.run_options.log_every_s = 5;
+        std::string shown;
+        const auto progress =
+            make_progress_hook(false, [&](const std::string& line) { shown = line; });
+        const auto metrics = make_metrics_hook();
+        progress->on_start(control);
+        metrics->on_start(control);
+        const StepReport step = control.step(20, 5, std::log(12.5));
+        progress->on_step(control, step);
+        metrics->on_step(control, step);
+        metrics->on_evaluation(control, {.loss = std::log(20.0), .samples = 10});
+        EXPECT_EQ(shown.find("loss 2.5257  perplexity 12.50  accuracy") != std::string::npos, text)
+            << shown;
+        std::ifstream file(other.file("metrics.jsonl"));
+        for (const auto& [name, value] :
+             {std::pair("perplexity", 12.5), {"test_perplexity", 20.0}}) {
+            std::string line;
+            ASSERT_TRUE(std::getline(file, line));
+            const auto json = nlohmann::json::parse(line);
+            ASSERT_EQ(json.contains(name), text) << line;
+            EXPECT_NEAR(json.value(name, value), value, 1e-9);
+        }
+    }
 }
 
 TEST_F(TrainHooks, ProgressLeavesEvaluationPausesOutOfTheRate) {

@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-StepReport applied(std::int64_t samples, double loss_sum, std::int64_t correct) {
+StepReport applied(std::int64_t samples, double loss_sum, double correct) {
     StepReport step;
     step.result = {.loss_sum = loss_sum, .correct = correct, .samples = samples};
     step.applied = true;

@@ -104,11 +104,10 @@ TEST(DeviceOptions, AreRefusedWhereTheyMeanNothing) {
     EXPECT_THROW((void)checked(o, 2), UsageError);
 }
 
-TEST(ReplicaOptionsOfAJob, NoFileForTheCpu) {
-    const auto cpu = make_cpu_device(1);
-    const ReplicaOptions made = replica_options(*cpu, Precision::kF32, false, "/nowhere/file");
-    EXPECT_TRUE(made.tuning_file.empty());
-    EXPECT_FALSE(made.deterministic);
+TEST(ReplicaOptionsOfAJob, NoFileOfMeasuredChoicesInDeterministicRuns) {
+    EXPECT_TRUE(replica_options(Precision::kF32, true, "/nowhere/file").tuning_file.empty());
+    EXPECT_EQ(replica_options(Precision::kF32, false, "/nowhere/file").tuning_file,
+              "/nowhere/file");
 }
 
 TEST(CacheFolder, IsTheUsersCache) {

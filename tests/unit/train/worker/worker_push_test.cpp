@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
 #include "cohort/core/error.hpp"
+#include "core/bf16.hpp"
 #include "support/train/worker_rig.hpp"
 #include "train/worker/servers/push_buffers.hpp"
 
@@ -75,7 +78,8 @@ TEST_P(PushTest, BytesAreFinalWhenTheyAreReleasedAndLeaveWhileBackwardRuns) {
     auto buffer = std::make_shared<Buffer>(
         lone.device->allocate_host(static_cast<std::size_t>(layout.floats()) * sizeof(float)));
     const PushRoute route = PushRoute::to_servers(comm, layout);
-    PushObserver observer({lone.replica, injector}, route, buffer, {});
+    PushObserver observer({lone.replica, injector}, route, buffer, PushWriter(layout.all(*buffer)),
+                          {});
     const LoadedBatch batch = rig.batch(0, 8);
     ASSERT_TRUE(lone.replica.train_step(view_of(batch), 1, observer));
     observer.finish();
@@ -96,6 +100,39 @@ TEST_P(PushTest, BytesAreFinalWhenTheyAreReleasedAndLeaveWhileBackwardRuns) {
         releases += sent.releases;
     }
     EXPECT_GE(releases, 20) << "once per layer or so";
+}
+
+/// What an earlier push left is added to the gradient, statistics included.
+TEST_P(PushTest, RoundedItLeavesInHalfTheBytesAndKeepsTheRest) {
+    const CommContext comm{messenger, rig.network.operations(0), rig.network.map()};
+    lone.replica.initialise(5);
+    const auto floats = static_cast<std::size_t>(layout.floats());
+    auto buffer = std::make_shared<Buffer>(lone.device->allocate_host(floats * 2));
+    ErrorFeedback feedback(layout.floats());
+    std::ranges::fill(feedback.begin(1, Work::kGradient).after, 0.001F);
+    feedback.decide(1, true);
+    ErrorFeedback::Push& rest = feedback.begin(2, Work::kGradient);
+    const PushRoute route = PushRoute::to_servers(comm, layout, Wire::kBf16);
+    PushObserver observer({lone.replica, injector}, route, buffer,
+                          PushWriter::into(Wire::kBf16, layout, *buffer, &rest), {});
+    ASSERT_TRUE(lone.replica.train_step(view_of(rig.batch(0, 8)), 1, observer));
+    observer.finish();
+    std::vector<float> values(lone.replica.gradients().begin(), lone.replica.gradients().end());
+    values.insert(values.end(), lone.replica.batch_state().begin(),
+                  lone.replica.batch_state().end());
+    ASSERT_EQ(values.size(), floats);
+    for (const ShardRange& shard : layout.shards()) {
+        const RecordingTransfer& sent = *messenger.transfers[static_cast<std::size_t>(shard.part)];
+        ASSERT_EQ(sent.data.size(), static_cast<std::size_t>(shard.floats()) * 2);
+        EXPECT_EQ(sent.released, sent.data.size());
+        std::vector<float> seen(static_cast<std::size_t>(shard.floats()));
+        widen_bf16(reinterpret_cast<const std::uint16_t*>(sent.seen.data()), seen);
+        for (std::size_t i = 0; i < seen.size(); ++i) {
+            const auto at = static_cast<std::size_t>(shard.begin) + i;
+            ASSERT_EQ(rest.after[at], values[at] + 0.001F - seen[i]);
+            ASSERT_LE(std::abs(rest.after[at]), std::abs(seen[i]) / 256);
+        }
+    }
 }
 
 TEST_P(PushTest, ABufferIsUsedAgainWhenAllOfItHasLeft) {
@@ -161,6 +198,38 @@ struct InboxTest : testing::Test {
     test::LoneReplica lone;
     ParameterInbox inbox{layout, *lone.device};
 };
+
+TEST_F(InboxTest, RoundedParametersAreWidenedAndTheStateStaysAsItIs) {
+    ParameterInbox rounded(layout, *lone.device, Wire::kBf16);
+    const auto value = [](std::int64_t i) { return static_cast<float>(i % 199) - 99; };
+    for (const ShardRange& shard : layout.shards()) {
+        const Message announcement{{shard.part, Port::kServer},
+                                   static_cast<std::uint16_t>(MessageKind::kParameters),
+                                   encode(header(4, shard.part))};
+        EXPECT_TRUE(rounded.accept(announcement, bytes(shard.part)).empty()) << "f32 is refused";
+        const PulledBytes pulled{.wire = Wire::kBf16, .parameters = shard.parameters()};
+        const auto to = rounded.accept(announcement, pulled.of(shard.floats()));
+        ASSERT_EQ(to.size(), static_cast<std::size_t>(2 * shard.parameters() + 4 * shard.state));
+        std::vector<float> parameters;
+        for (std::int64_t i = shard.begin; i < shard.end; ++i) {
+            parameters.push_back(value(i));
+        }
+        std::vector<std::uint16_t> shorts(parameters.size());
+        narrow_to_bf16(parameters, shorts.data());
+        std::memcpy(to.data(), shorts.data(), shorts.size() * 2);
+        const std::vector<float> state(static_cast<std::size_t>(shard.state), 1.0F / 3);
+        std::memcpy(to.data() + shorts.size() * 2, state.data(), state.size() * sizeof(float));
+        rounded.arrived(header(4, shard.part));
+    }
+    const auto taken = rounded.take();
+    ASSERT_TRUE(taken);
+    for (std::int64_t i = 0; i < layout.parameters(); ++i) {
+        ASSERT_EQ(taken->values.floats()[i], value(i)) << i;
+    }
+    for (std::int64_t i = layout.parameters(); i < layout.floats(); ++i) {
+        ASSERT_EQ(taken->values.floats()[i], 1.0F / 3);
+    }
+}
 
 TEST_F(InboxTest, PartsOfTwoVersionsInterleaveWithoutSharingMemory) {
     const auto a0 = begin(1, 0);
