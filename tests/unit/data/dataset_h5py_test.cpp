@@ -152,7 +152,7 @@ TEST_F(DatasetH5pyTest, NamesWhatIsWrong) {
         {"no_group", {samples, "missing"}},
         {"no_samples", {samples, "missing"}},
         {"no_labels", {labels, "missing"}},
-        {"double", {samples, "expected uint8 or float32, got float64"}},
+        {"double", {samples, "expected uint8 or float32, of tokens uint16 or int32, got float64"}},
         {"rank3", {samples, "expected [N,C,H,W] or [N,F], got [150,4,5]", "samples[:, None]"}},
         {"empty", {samples, "empty", "got [0,3,4,5]"}},
         {"cut_chunks", {samples, "chunks cut samples", "[64,3,2,5]"}},

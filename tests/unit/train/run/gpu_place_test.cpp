@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "cohort/comm/rank_map.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/train/options.hpp"
 #include "core/system/launch_env.hpp"
 #include "support/core/child_process.hpp"
+#include "support/core/temp_folder.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {
@@ -105,9 +108,12 @@ TEST(DeviceOptions, AreRefusedWhereTheyMeanNothing) {
 }
 
 TEST(ReplicaOptionsOfAJob, NoFileOfMeasuredChoicesInDeterministicRuns) {
-    EXPECT_TRUE(replica_options(Precision::kF32, true, "/nowhere/file").tuning_file.empty());
-    EXPECT_EQ(replica_options(Precision::kF32, false, "/nowhere/file").tuning_file,
-              "/nowhere/file");
+    const TempFolder folder;
+    const std::string file = folder.file("cache/choices.txt");
+    EXPECT_TRUE(replica_options(Precision::kF32, true, file).tuning_file.empty());
+    EXPECT_FALSE(std::filesystem::exists(folder.file("cache")));
+    EXPECT_EQ(replica_options(Precision::kF32, false, file).tuning_file, file);
+    EXPECT_TRUE(std::filesystem::exists(folder.file("cache")));
 }
 
 TEST(CacheFolder, IsTheUsersCache) {
