@@ -165,13 +165,14 @@ public:
     [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override {
         std::vector<std::int32_t> tokens;
         Known known;
-        while (!text.empty()) {
-            const auto [at, added] = next_added(text);
-            encode_plain(text.substr(0, at), known, tokens);
+        std::vector<std::size_t> places(added_.size(), 0);
+        for (std::size_t begin = 0; begin < text.size();) {
+            const auto [at, added] = next_added(text, begin, places);
+            encode_plain(text.substr(begin, at - begin), known, tokens);
             if (added != nullptr) {
                 tokens.push_back(added->second);
             }
-            text.remove_prefix(added == nullptr ? text.size() : at + added->first.size());
+            begin = added == nullptr ? text.size() : at + added->first.size();
         }
         return tokens;
     }
@@ -252,12 +253,19 @@ private:
         return (static_cast<std::uint64_t>(left) << 32U) | static_cast<std::uint32_t>(right);
     }
 
-    /// The first added token in a text, the longest at its place, and its place.
-    [[nodiscard]] std::pair<std::size_t, const Added*> next_added(std::string_view text) const {
+    /// The first added token of a text from `begin` on, the longest at its place, and its place.
+    /// @param places  per added token: where it was found last, so that the text is searched once;
+    /// all 0 at the start
+    [[nodiscard]] std::pair<std::size_t, const Added*> next_added(
+        std::string_view text, std::size_t begin, std::vector<std::size_t>& places) const {
         std::size_t first = text.size();
         const Added* which = nullptr;
-        for (const Added& added : added_) {
-            const std::size_t at = text.find(added.first);
+        for (std::size_t i = 0; i < added_.size(); ++i) {
+            const Added& added = added_[i];
+            std::size_t& at = places[i];
+            if (begin == 0 || at < begin) {
+                at = text.find(added.first, begin);
+            }
             if (at < first ||
                 (at == first && which != nullptr && added.first.size() > which->first.size())) {
                 first = at;

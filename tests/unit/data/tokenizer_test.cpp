@@ -185,6 +185,19 @@ TEST(BytePairs, MergesInTheOrderOfRanks) {
     EXPECT_EQ(tokenizer->decode(Tokens{257, 258, 263}), "low low<|end|>");
 }
 
+TEST(BytePairs, FindAddedTokensWhereverTheyStand) {
+    nlohmann::json json = bpe_json(kMerges);
+    for (const auto& [id, content] : {std::pair(264, "<|end|>>"), std::pair(265, "<|pad|>")}) {
+        json["added_tokens"].push_back(
+            {{"id", id}, {"content", content}, {"special", true}, {"lstrip", false}});
+    }
+    const auto tokenizer = bpe(json);
+    EXPECT_EQ(tokenizer->encode("<|end|>low<|end|>>low<|end|><|end|>low"),
+              (Tokens{263, 257, 264, 257, 263, 263, 257}))
+        << "the longest one counts, and one that never occurs hides none";
+    EXPECT_EQ(tokenizer->encode("<|pad|><|pad|>low<|pad|>"), (Tokens{265, 265, 257, 265}));
+}
+
 TEST(BytePairs, PiecesAreThoseOfTheirPattern) {
     // Each pair of characters merges, so tokens are the pieces, up to pieces of one letter.
     const auto tokenizer = bpe(bpe_json({{"Ġ", "Ġ"}, {"Ġ", "a"}, {"a", "1"}, {"a", "'"}}));
