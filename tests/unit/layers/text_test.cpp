@@ -203,7 +203,7 @@ TEST(Tokens, GradientsDoNotDependOnTheBatchesBefore) {
     const OwnedBatch large = random_batch(graph, 6, 2);
     OwnedReplica seasoned(graph, 2, true);
     seasoned.replica.initialise(3);
-    for (const OwnedBatch* batch : {&small, &large, &small, &large}) {
+    for (const OwnedBatch* batch : {&large, &small, &large, &small}) {
         seasoned.replica.train_step(batch->view());
         OwnedReplica fresh(graph, 2, true);
         fresh.replica.initialise(3);
