@@ -188,7 +188,8 @@ public:
         const auto positions = static_cast<double>(inputs[0][0]);
         const double pairs =
             spec_.options.causal ? positions * (positions + 1) / 2 : positions * positions;
-        return 4.0 * pairs * static_cast<double>(inputs[0][1] / 3);
+        const std::int64_t width = inputs[0][1] / 3;
+        return 4.0 * pairs * static_cast<double>(width);
     }
 };
 

@@ -17,9 +17,10 @@ std::vector<float> sinusoids(const Shape& shape) {
     std::vector<float> table(static_cast<std::size_t>(shape.elements()));
     for (std::int64_t t = 0; t < shape[0]; ++t) {
         for (std::int64_t f = 0; f < shape[1]; ++f) {
-            const auto even = static_cast<double>(f / 2 * 2);
+            const std::int64_t even = f - f % 2;
             const double angle =
-                static_cast<double>(t) * std::pow(10000.0, -even / static_cast<double>(shape[1]));
+                static_cast<double>(t) *
+                std::pow(10000.0, -static_cast<double>(even) / static_cast<double>(shape[1]));
             table[static_cast<std::size_t>(t * shape[1] + f)] =
                 static_cast<float>(f % 2 == 0 ? std::sin(angle) : std::cos(angle));
         }

@@ -135,7 +135,7 @@ struct DatasetWriter::State {
     GroupWriter& of(DatasetGroup group) { return groups[static_cast<std::size_t>(group)]; }
 
     // On the HDF5 thread.
-    void create(GroupWriter& group);
+    void create(GroupWriter& group) const;
     void write_chunk(GroupWriter& group, std::span<const std::byte> samples);
     [[nodiscard]] Hdf5Handle write_list(const GroupWriter& group, const char* name, hid_t type,
                                         const void* values, hsize_t count);
@@ -151,7 +151,7 @@ struct DatasetWriter::State {
     void collect(GroupWriter& group, std::span<const std::byte> samples);
 };
 
-void DatasetWriter::State::create(GroupWriter& group) {
+void DatasetWriter::State::create(GroupWriter& group) const {
     const std::string place = where(group, "samples");
     std::vector<hsize_t> chunk{static_cast<hsize_t>(spec.chunk_samples)};
     const std::vector<std::int64_t> sample = info.stored_shape();

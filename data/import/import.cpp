@@ -184,7 +184,11 @@ ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
     ImportReport report;
     report.format = selection.format;
     const bool folder = report.format == ImportFormat::kFolder;
-    report.files = folder ? options.inputs : std::move(selection.files);
+    if (folder) {
+        report.files = options.inputs;
+    } else {
+        report.files = std::move(selection.files);
+    }
     std::string source = fmt::format("{}:", word_of(report.format));
     for (const std::string& path : report.files) {
         source += " " + fs::path(path).filename().string();

@@ -6,6 +6,7 @@
 #include "core/units.hpp"
 
 #include "data/dataset/text_file.hpp"
+#include "data/hdf5/file_io.hpp"
 #include "data/import/import_formats.hpp"
 
 #include <fmt/format.h>

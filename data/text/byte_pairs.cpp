@@ -123,7 +123,8 @@ void check_json(const PairJson& json, std::string_view where) {
     };
     const auto require_null = [&](const PairJson& object, const char* name) {
         const PairJson value = object.value(name, PairJson());
-        if (!value.is_null() && value != "" && value != false && value != 0.0) {
+        const bool no_text = value.is_string() && value.get<std::string>().empty();
+        if (!value.is_null() && !no_text && value != false && value != 0.0) {
             refuse(fmt::format("the tokenizer's {} is not supported", name), "none", value);
         }
     };

@@ -172,7 +172,7 @@ private:
     /// Samples per slice that suit a step: tensors in cache, but enough work per weight read.
     [[nodiscard]] std::int64_t wanted_slice(const Step& step) const {
         constexpr std::size_t kReuse = 2;
-        const std::size_t bytes = step_bytes(step);
+        const std::size_t bytes = std::max<std::size_t>(step_bytes(step), 1);
         const auto in_cache = static_cast<std::int64_t>(cache_bytes_ / bytes);
         const auto for_weights = static_cast<std::int64_t>(kReuse * weight_bytes(step) / bytes);
         return std::clamp(std::max(in_cache, for_weights), std::int64_t{1}, member_samples_);
