@@ -21,11 +21,11 @@ struct CardUser {
 };
 
 /// A rank's view of the network card that it shares with other ranks of its host, of other jobs
-/// too. Where weights of ranks that use the card differ, each keeps to the card's rate times its
-/// weight over the sum of the weights of those that are at work at the moment: who has nothing to
-/// send leaves its share to the others, and what waits does so here, not in the system's queues,
-/// where weights mean nothing. Where all weights are the same nobody does anything: the card then
-/// shares itself. Thread safe; views of one card may be of different processes.
+/// too. Where the weights of the ranks that use the card differ, each rank keeps to the card's rate
+/// times its weight over the sum of the weights of the ranks that transfer at the moment: a rank
+/// with nothing to send leaves its share to the others. Chunks wait in the rank's own queue, not in
+/// the system's, where weights mean nothing. Where all weights are the same no rank is limited.
+/// Thread safe; views of one card may belong to different processes.
 class CardShare {
 public:
     using Instant = std::chrono::steady_clock::time_point;
@@ -69,11 +69,12 @@ public:
     }
 
 private:
-    /// What has begun counts at most so far ahead: the card may be faster than was said.
+    /// A rank counts as at work for at most this long after its newest chunk began: the card may
+    /// be faster than its given rate.
     static constexpr std::int64_t kAheadNs = 1'000'000'000;
-    /// Who has more to transfer says so within this time: threads sleep in between.
+    /// A rank with more to transfer calls works() within this time: its thread sleeps in between.
     static constexpr std::int64_t kLateNs = 10'000'000;
-    /// A rank that has used the card before this time has ended, or will not miss its share.
+    /// A rank that has not used the card for this long does not count when weights are compared.
     static constexpr std::int64_t kForgottenNs = 10'000'000'000;
 
     static std::size_t index(CardWay way) { return static_cast<std::size_t>(way); }

@@ -52,7 +52,8 @@ private:
     /// A thread that wakes up late may catch up with this much.
     static constexpr std::chrono::milliseconds kSlack{10};
 
-    /// What was begun and has not had its time. In bytes: the rate may change meanwhile.
+    /// Bytes of messages that have gone before their time at the rate was over. Bytes, not
+    /// seconds, because the rate may change meanwhile.
     struct Debt {
         double bytes = 0;  ///< below 0: may catch up
         Instant at;

@@ -1,6 +1,6 @@
 // Byte pair encoding on bytes, as a tokenizer.json of Hugging Face's tokenizers describes it: a
-// "BPE" model behind the pre-tokenizer "ByteLevel". What of the file would change the result and is
-// not implemented is refused by name.
+// "BPE" model behind the pre-tokenizer "ByteLevel". Parts of the file that would change the
+// tokens in another way are refused by name.
 //
 // A piece of text of n bytes is merged in O(n log n): a heap of the pairs that can be merged, by
 // rank and then by place; pairs that a merge has changed are skipped when they come up.
@@ -111,7 +111,7 @@ struct MergeChoice {
     }
 };
 
-/// Refuses what changes the result and is not implemented.
+/// Refuses by name what would change the tokens and is not read here.
 void check_json(const PairJson& json, std::string_view where) {
     const auto refuse = [&](std::string_view what, std::string_view expected, const PairJson& got) {
         fail<FileError>(

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Clock::Seconds kTellEvery{1};
 
-/// What nobody measures of the hosts of a fleet; within a host nothing is near these limits.
+/// Facts of a host that a fleet does not measure; no transfer within a host comes near them.
 constexpr double kMessageSeconds = 1e-4;
 constexpr double kMemoryBytesPerSecond = 1e10;
 

@@ -40,7 +40,7 @@ public:
     [[nodiscard]] bool runs(std::size_t job) const { return running_.contains(job); }
     /// How far a job is; to be told before a review and before admits().
     void applied(std::size_t job, std::int64_t samples);
-    /// A job has another plan, or other shards: its pace is measured anew.
+    /// To be called when the job has changed its plan or its shards: its pace is measured anew.
     void needs(std::size_t job, double now_s, JobNeeds needs);
     [[nodiscard]] const JobNeeds& needs(std::size_t job) const { return running_.at(job).needs; }
     /// The job's grants are over; the next review is due.
@@ -54,7 +54,8 @@ public:
         std::string to;
         JobNeeds needs;    ///< of the plan that it wishes
         double worth = 1;  ///< of a sample, relative to the present plan
-        /// What it brings the job is its chooser's affair: it fits where nobody else loses.
+        /// The plan fits where no other job loses, whatever it brings the job itself: the chooser
+        /// has judged that.
         bool for_others_only = false;
     };
     /// Whether the plan fits beside the other jobs. One that does not is refused until the next
