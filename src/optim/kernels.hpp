@@ -55,6 +55,7 @@ struct AdamFactors {
     float finish = 0;       ///< share of f that completes the sum
     float start = 0;        ///< share of f that begins the next one
     float root_scale = 1;   ///< 1 / sqrt(1 - beta2^batches); kFirst: 1 / accumulated f
+    float mean_scale = 1;   ///< 1 / (1 - beta1^(sum of f))
     float epsilon = 0;
     float step = 0;  ///< eta f / (1 - beta1^(sum of f))
     float lambda = 0;

@@ -72,7 +72,12 @@ template <AdamFactors::Rule kRule, Decay kDecay>
         root = kRule == Rule::kFirst ? std::fabs(sum) : std::sqrt(v);
     }
     const float kept = decayed_parameter<kDecay>(theta, k.keep_theta);
-    theta = kept - k.step * first / (root * k.root_scale + k.epsilon);
+    float scaled = root * k.root_scale;
+    if constexpr (kRule != Rule::kWhole) {  // a mean square is not below the square of the mean
+        const float mean = std::fabs(first) * k.mean_scale;
+        scaled = scaled < mean ? mean : scaled;
+    }
+    theta = kept - k.step * first / (scaled + k.epsilon);
 }
 
 /// theta += delta; u = keep u + take delta.

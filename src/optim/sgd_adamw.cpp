@@ -75,6 +75,7 @@ protected:
         factors_.keep_v = static_cast<float>(options_.beta2);
         factors_.take_v = static_cast<float>(1 - options_.beta2);
         factors_.root_scale = static_cast<float>(root_scale);
+        factors_.mean_scale = static_cast<float>(1 / (1 - first_product_));
         factors_.epsilon = static_cast<float>(options_.epsilon);
         factors_.step = static_cast<float>(lr * fraction / (1 - first_product_));
         factors_.lambda = static_cast<float>(options_.weight_decay);

@@ -117,8 +117,14 @@ class Job:
 
     def begun(self, *hosts):
         """Waits until all ranks of these hosts have begun; forgets it then."""
-        wait_until(lambda: all(len(list(self.out.glob(f"rank.*.h{host}"))) == 2 for host in hosts),
-                   f"ranks begin on {hosts}", LIMIT_S)
+        try:
+            wait_until(lambda: all(len(list(self.out.glob(f"rank.*.h{host}"))) == 2 for host in hosts),
+                       f"ranks begin on {hosts}", LIMIT_S)
+        except AssertionError as error:
+            begun = sorted(path.name for path in self.out.glob("rank.*"))
+            self.process.terminate()
+            messages = self.process.communicate()[1]
+            raise AssertionError(f"{error}; begun: {begun}; messages: {messages}") from None
         for path in self.out.glob("rank.*"):
             path.unlink()
 

@@ -104,7 +104,8 @@ private:
     void push(std::int64_t version) {
         const PushId id{.worker = worker_, .sequence = static_cast<std::uint64_t>(version) + 1};
         const PushRoute route = PushRoute::to_servers(comm_, layout_);
-        route.release(route.start(id, gradient_));
+        const PushForm form = route.whole();
+        PushRoute::release(route.start(id, gradient_, form), form);
         comm_.send({0, Port::kCoordinator}, Port::kWorker, MessageKind::kPushReport,
                    PushReport{.push = id, .version = version, .samples = 1});
     }

@@ -207,7 +207,7 @@ ServerShard::ServerShard(const Graph& graph, const ShardRange& range,
       store_(graph, range, optimizer, *host_, *stream_, std::move(device)),
       runner_(store_, *host_, threads, wire),
       snapshots_(std::make_unique<BufferPool>(*host_, copy_floats(range, wire))),
-      staging_(*host_, range.floats(), wire) {
+      staging_(*host_, range.floats(), wire, false, ShardRows(find_row_table(graph), range)) {
 }
 
 void ServerShard::initialise(std::uint64_t seed, std::int64_t version) {
@@ -227,7 +227,7 @@ void ServerShard::resize(const ShardRange& range, const ShardSnapshot& snapshot,
     store_.resize(range);
     restore(snapshot);
     snapshots_ = std::make_unique<BufferPool>(*host_, copy_floats(range, wire_));
-    staging_.resize(range.floats(), layout);
+    staging_.resize(range, layout);
     released_.clear();
     reference_ = {};
 }

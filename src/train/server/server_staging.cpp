@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -23,22 +24,52 @@ std::string push_text(const PushId& push) {
 
 }  // namespace
 
-PushStaging::PushStaging(Device& device, std::int64_t floats, Wire wire, bool exact)
+PushStaging::PushStaging(Device& device, std::int64_t floats, Wire wire, bool exact, ShardRows rows)
     : device_(device),
-      pool_(std::make_unique<BufferPool>(device, floats)),
+      pool_(std::make_unique<BufferPool>(device, floats + rows.words())),
       wire_(wire),
-      bytes_(static_cast<std::size_t>(floats) * wire_bytes(wire)),
+      floats_(floats),
+      rows_(rows),
       exact_(exact) {
 }
 
-void PushStaging::resize(std::int64_t floats, std::uint32_t layout) {
+void PushStaging::resize(const ShardRange& range, std::uint32_t layout) {
     const std::lock_guard lock(mutex_);
     for (auto at = pushes_.begin(); at != pushes_.end();) {
         at = discard(at);
     }
-    pool_ = std::make_unique<BufferPool>(device_, floats);
-    bytes_ = static_cast<std::size_t>(floats) * wire_bytes(wire_);
+    floats_ = range.floats();
+    rows_ = rows_.in(range);
+    pool_ = std::make_unique<BufferPool>(device_, floats_ + rows_.words());
     layout_ = layout;
+}
+
+bool PushStaging::may_fit(std::uint64_t bytes) const noexcept {
+    const std::uint64_t all = static_cast<std::uint64_t>(floats_) * wire_bytes(wire_);
+    const std::uint64_t bits = static_cast<std::uint64_t>(rows_.words()) * sizeof(std::uint32_t);
+    return bytes == all || (bits > 0 && bytes >= bits && bytes < all);
+}
+
+/// Where it lies is what accept() gave. bf16 is widened in place, front to back.
+bool PushStaging::unpack(float* data, std::uint64_t bytes) const {
+    const std::uint64_t all = static_cast<std::uint64_t>(floats_) * wire_bytes(wire_);
+    std::int64_t kept = floats_;
+    if (bytes < all) {
+        std::vector<std::uint32_t> bits(static_cast<std::size_t>(rows_.words()));
+        std::memcpy(bits.data(), data + floats_, bits.size() * sizeof(std::uint32_t));
+        kept = rows_.kept(bits);
+        if (bytes != static_cast<std::uint64_t>(kept) * wire_bytes(wire_) +
+                         bits.size() * sizeof(std::uint32_t)) {
+            return false;
+        }
+    }
+    if (wire_ == Wire::kBf16) {
+        widen_bf16_in_place({data + floats_ - kept, static_cast<std::size_t>(kept)});
+    }
+    if (kept < floats_) {
+        rows_.expand({data, static_cast<std::size_t>(floats_ + rows_.words())});
+    }
+    return true;
 }
 
 std::uint64_t PushStaging::bytes_most() const {
@@ -62,13 +93,16 @@ std::span<std::byte> PushStaging::accept(const Message& announcement, std::uint6
     entry.discarded = entry.discarded || header.layout != layout_;
     entry.bytes = bytes;
     entry.from = announcement.from.rank;
-    if (entry.discarded || entry.repeated || bytes != bytes_) {
+    if (entry.discarded || entry.repeated || !may_fit(bytes)) {
         return {};
     }
     entry.data = pool_->take();
     entry.receiving = busy_.until_released(nullptr);
-    const std::span all(entry.data.get(), static_cast<std::size_t>(pool_->floats()));
-    return std::as_writable_bytes(all).last(bytes_);  // bf16 is widened in place
+    // At the end of the floats, and the bits of rows behind them.
+    const bool all = bytes == static_cast<std::uint64_t>(floats_) * wire_bytes(wire_);
+    const std::int64_t end = floats_ + (all ? 0 : rows_.words());
+    return std::as_writable_bytes(std::span(entry.data.get(), static_cast<std::size_t>(end)))
+        .last(bytes);
 }
 
 bool PushStaging::arrived(PushId push) {
@@ -83,20 +117,23 @@ bool PushStaging::arrived(PushId push) {
         pushes_.erase(at);
         return false;
     }
-    if (entry.bytes != bytes_) {
-        fail<PeerError>({.where = push_text(push),
-                         .what = "it does not fit the shard",
-                         .expected = fmt::format("{} bytes", bytes_),
-                         .got = std::to_string(entry.bytes),
-                         .hint = "the same options on all ranks"});
-    }
-    if (entry.repeated) {
+    bool fits = may_fit(entry.bytes);
+    if (fits && entry.repeated) {
         fail<PeerError>({.where = push_text(push), .what = "it came twice"});
     }
-    if (wire_ == Wire::kBf16) {
+    if (fits) {
         lock.unlock();  // only the role's thread, which calls this, lets go of the memory
-        widen_bf16_in_place({entry.data.get(), bytes_ / wire_bytes(wire_)});
+        fits = unpack(entry.data.get(), entry.bytes);
         lock.lock();
+    }
+    if (!fits) {
+        fail<PeerError>({.where = push_text(push),
+                         .what = "it does not fit the shard",
+                         .expected = fmt::format(
+                             "{} bytes{}", static_cast<std::uint64_t>(floats_) * wire_bytes(wire_),
+                             rows_.words() > 0 ? ", or rows with their bits" : ""),
+                         .got = std::to_string(entry.bytes),
+                         .hint = "the same options on all ranks"});
     }
     entry.here = true;
     return true;

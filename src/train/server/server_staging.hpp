@@ -14,6 +14,7 @@
 #include "tensor/buffer_pool.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
+#include "train/protocol/sparse_rows.hpp"
 #include "train/server/busy_time.hpp"
 
 namespace cohort {
@@ -26,11 +27,13 @@ namespace cohort {
 class PushStaging final : public TransferSink {
 public:
     /// @param floats in every push, see ShardRange::floats  @param wire  type in which all of them
-    /// travel; they are handed out as floats
-    PushStaging(Device& device, std::int64_t floats, Wire wire = Wire::kF32, bool exact = false);
-    /// The shard is another part of the parameters from now on, of which pushes have so many
-    /// floats. Those of an earlier layout, received or still to come, are not used.
-    void resize(std::int64_t floats, std::uint32_t layout);
+    /// travel; they are handed out as floats  @param rows  that pushes may leave out; handed out as
+    /// zeros
+    PushStaging(Device& device, std::int64_t floats, Wire wire = Wire::kF32, bool exact = false,
+                ShardRows rows = {});
+    /// The shard is another part of the parameters from now on. Pushes of an earlier layout,
+    /// received or still to come, are not used.
+    void resize(const ShardRange& range, std::uint32_t layout);
     PushStaging(const PushStaging&) = delete;
     PushStaging& operator=(const PushStaging&) = delete;
     ~PushStaging() override;  ///< keeps the memory of pushes that never came to their end
@@ -72,6 +75,10 @@ private:
     };
 
     using Pushes = std::map<PushId, Entry>;
+    /// Whether a push of all floats has so many bytes, or perhaps one without some rows.
+    [[nodiscard]] bool may_fit(std::uint64_t bytes) const noexcept;
+    /// Makes a push what updates use. @return false: it does not fit the shard
+    [[nodiscard]] bool unpack(float* data, std::uint64_t bytes) const;
     Pushes::iterator discard(Pushes::iterator at);
     /// What can be taken as `push`; end() when it has not been received.
     [[nodiscard]] Pushes::const_iterator find_here(const PushId& push) const;
@@ -79,7 +86,8 @@ private:
     Device& device_;
     std::unique_ptr<BufferPool> pool_;
     Wire wire_;
-    std::size_t bytes_;  ///< of a push on the wire
+    std::int64_t floats_;
+    ShardRows rows_;
     bool exact_;
     std::uint32_t layout_ = 0;
     BusyTime busy_;

@@ -206,7 +206,11 @@ class Hosts:
     def launch(self, *options, slots=1):
         """jobs/launch.sh on host 0 with the options that reach all hosts; a job may follow."""
         return [*self.enter(0), str(LAUNCH), "--hostfile", str(self.hostfile(slots)),
-                "--interfaces", SUBNET, "--mca", "plm_rsh_agent", str(self.agent()), *options]
+                "--interfaces", SUBNET, "--mca", "plm_rsh_agent", str(self.agent()),
+                # Hosts of one name share /tmp here: a job that ends would remove a folder in which
+                # another one's daemon is about to make its own.
+                "--mca", "orte_tmpdir_base", str(self.folder),
+                "--mca", "prte_tmpdir_base", str(self.folder), *options]
 
     def received_bytes(self, host):
         """What the host's link has carried towards it so far."""

@@ -86,6 +86,19 @@ TEST(AdamW, SecondMomentSeesWholeBatchesNotTheirNoise) {
     EXPECT_NEAR(run.scalar("second_moment_weight"), 0.999, 1e-15);
 }
 
+TEST(AdamW, PartsThatCancelMoveNoFurtherThanTheLearningRate) {
+    for (const float second : {-1.0F, -0.999F, 0.0F}) {
+        for (const int parts : {2, 3, 8}) {
+            OptimizerRun run(adamw(), {0.0F});
+            for (int step = 0; step < 5 * parts; ++step) {
+                const float before = run.theta[0];
+                run.update({step % 2 == 0 ? 1.0F : second}, 1.0 / parts, 0.01);
+                EXPECT_LE(std::abs(run.theta[0] - before), 0.01001 / parts) << parts << " parts";
+            }
+        }
+    }
+}
+
 TEST(AdamW, RemainderStartsTheNextBatch) {
     OptimizerRun run(adamw(), {0.0F});
     run.update({1.0F}, 0.75, 0.01);

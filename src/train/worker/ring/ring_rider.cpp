@@ -22,7 +22,8 @@ PushWriter RingRider::writer(const Buffer& buffer, const PushId& push) {
 PushReport RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
     const PushRoute to_parent = route();
     const std::shared_ptr<Buffer> buffer = out_.buffers.free_or_new();
-    PushObserver observer(context_.compute().step_context(), to_parent, buffer,
+    const PushForm form = to_parent.whole();
+    PushObserver observer(context_.compute().step_context(), to_parent, form, buffer,
                           writer(*buffer, push), push);
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
@@ -40,8 +41,9 @@ PushReport RingRider::gradient_of_halves(const LoadedBatch& batch, const PushId&
     std::vector<float> gradient(static_cast<std::size_t>(layout_.floats()));
     const auto step = train_split_batch(context_, batch, gradient, {});
     writer(*buffer, push).put(0, gradient);
-    Transfers transfers = to_parent.start(push, buffer);
-    to_parent.release(transfers);
+    const PushForm form = to_parent.whole();
+    Transfers transfers = to_parent.start(push, buffer, form);
+    PushRoute::release(transfers, form);
     out_.buffers.in_use(buffer, std::move(transfers));
     PushReport ticket;
     note_result(ticket, step->result, step->mean_squares);

@@ -24,13 +24,31 @@ PushWriter PushWriter::into(Wire wire, const ShardedLayout& layout, const Buffer
 }
 
 void PushWriter::put(std::int64_t begin, std::span<const float> values) const {
+    if (form_ == nullptr) {
+        put_at(begin, begin, values);
+        return;
+    }
+    const std::int64_t end = begin + static_cast<std::int64_t>(values.size());
+    if (rest_ != nullptr) {  // what is kept for floats that this push does not have stays
+        std::copy(rest_->before.begin() + begin, rest_->before.begin() + end,
+                  rest_->after.begin() + begin);
+    }
+    for (const PushForm::Run& run : form_->runs(begin, end)) {
+        put_at(run.to, run.begin,
+               values.subspan(static_cast<std::size_t>(run.begin - begin),
+                              static_cast<std::size_t>(run.end - run.begin)));
+    }
+}
+
+/// @param to  number of the first value in the memory
+void PushWriter::put_at(std::int64_t to, std::int64_t begin, std::span<const float> values) const {
     if (floats_ != nullptr) {
-        std::ranges::copy(values, floats_ + begin);
+        std::ranges::copy(values, floats_ + to);
     } else if (rest_ != nullptr) {
         narrow_with_rest(values, rest_->before.data() + begin, rest_->after.data() + begin,
-                         shorts_ + begin);
+                         shorts_ + to);
     } else {
-        narrow_to_bf16(values, shorts_ + begin);
+        narrow_to_bf16(values, shorts_ + to);
     }
 }
 
@@ -82,13 +100,15 @@ PushRoute PushRoute::to_servers(const CommContext& comm, const ShardedLayout& la
     return route;
 }
 
-Transfers PushRoute::start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const {
+Transfers PushRoute::start(const PushId& push, const std::shared_ptr<Buffer>& buffer,
+                           const PushForm& form) const {
     Transfers transfers;
-    const auto* const bytes = static_cast<const std::byte*>(buffer->data());
+    auto* const bytes = static_cast<std::byte*>(buffer->data());
+    form.put_bits(bytes);
     for (std::size_t shard = 0; shard < owners.size(); ++shard) {
         const ShardRange& range = layout.shards()[shard];
-        const std::span part(bytes + range.begin * static_cast<std::int64_t>(wire_bytes(wire)),
-                             bytes_of(range.floats()));
+        const std::span<const std::byte> part(
+            bytes + range.begin * static_cast<std::int64_t>(wire_bytes(wire)), form.bytes(shard));
         transfers.push_back(comm.start_transfer(owners[shard], Port::kWorker, MessageKind::kPush,
                                                 PushHeader{push, layout.number()}, part,
                                                 ChunkOrder::kBackward, buffer));
@@ -96,29 +116,30 @@ Transfers PushRoute::start(const PushId& push, const std::shared_ptr<Buffer>& bu
     return transfers;
 }
 
-void PushRoute::release(const Transfers& transfers) const {
+void PushRoute::release(const Transfers& transfers, const PushForm& form) {
     for (std::size_t shard = 0; shard < transfers.size(); ++shard) {
-        transfers[shard]->release(bytes_of(layout.shards()[shard].floats()));
+        transfers[shard]->release(form.bytes(shard));
     }
 }
 
 void PushObserver::put_statistics(std::span<const float> batch_state) {
     LayoutObserver::put_statistics(batch_state);
-    transfers_ = route_.start(push_, buffer_);
+    transfers_ = route_.start(push_, buffer_, form_);
 }
 
 void PushObserver::final_from(std::int64_t low) {
     for (const ShardRange& shard : route_.layout.shards()) {
         if (low < shard.end) {
-            const std::int64_t floats = shard.end - std::max(low, shard.begin) + shard.state;
-            transfers_[static_cast<std::size_t>(shard.part)]->release(route_.bytes_of(floats));
+            const auto part = static_cast<std::size_t>(shard.part);
+            transfers_[part]->release(form_.bytes_from(part, low));
         }
     }
 }
 
 PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
     : context_(context),
-      route_(PushRoute::to_servers(context.comm(), layout, context.job().options.wire)) {
+      route_(PushRoute::to_servers(context.comm(), layout, context.job().options.wire)),
+      table_(find_row_table(context.replica().graph())) {
     renew();
     const CommContext& comm = context.comm();
     const TrainOptions& options = context.job().options;
@@ -174,6 +195,15 @@ void PushBuffers::leaves(const PushBuffer& place, Transfers transfers) {
     buffers_->in_use(place.buffer, std::move(transfers));
 }
 
+PushForm PushBuffers::form_of(const BatchView& batch) const {
+    if (!table_) {
+        return route_.whole();
+    }
+    const auto tokens =
+        static_cast<std::size_t>(batch.size * context_.replica().graph().input_shape().elements());
+    return {route_.layout.shards(), route_.wire, *table_, {batch.tokens, tokens}};
+}
+
 void PushBuffers::renew() {
     buffers_.emplace(route_.layout, context_.replica().device(), 2, route_.wire);
     if (route_.wire == Wire::kBf16) {
@@ -190,8 +220,9 @@ void PushBuffers::check() const {
 void PushBuffers::put(const PushBuffer& place, const PushId& push, std::span<const float> values) {
     place.to.put(0, values);
     if (place.buffer) {
-        Transfers transfers = route_.start(push, place.buffer);
-        route_.release(transfers);
+        const PushForm form = route_.whole();
+        Transfers transfers = route_.start(push, place.buffer, form);
+        PushRoute::release(transfers, form);
         leaves(place, std::move(transfers));
     }
 }

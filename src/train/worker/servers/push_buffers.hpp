@@ -10,6 +10,7 @@
 
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
+#include "train/protocol/sparse_rows.hpp"
 #include "train/worker/node_staging.hpp"
 #include "train/worker/servers/error_feedback.hpp"
 #include "train/worker/servers/worker_parameters.hpp"
@@ -31,8 +32,14 @@ public:
     /// For what lies in `buffer` until it leaves. @param rest  as above, for kBf16
     [[nodiscard]] static PushWriter into(Wire wire, const ShardedLayout& layout,
                                          const Buffer& buffer, ErrorFeedback::Push* rest);
+    /// The same for a push of this form, which outlives the result.
+    [[nodiscard]] PushWriter with(const PushForm& form) const {
+        PushWriter writer = *this;
+        writer.form_ = &form;
+        return writer;
+    }
 
-    /// Values from `begin` of the parameters on.
+    /// Values from `begin` of the parameters on. What the push does not have must be zero.
     void put(std::int64_t begin, std::span<const float> values) const;
     /// All of the state, which ends the push.
     void put_state(std::span<const float> values) const {
@@ -40,10 +47,13 @@ public:
     }
 
 private:
+    void put_at(std::int64_t to, std::int64_t begin, std::span<const float> values) const;
+
     float* floats_ = nullptr;
     std::uint16_t* shorts_ = nullptr;
-    std::size_t size_;  ///< of the push, in numbers
+    std::size_t size_;  ///< of a push of all floats, in numbers
     ErrorFeedback::Push* rest_ = nullptr;
+    const PushForm* form_ = nullptr;  ///< null: all floats
 };
 
 /// Memory for outgoing pushes, in ShardedLayout. A buffer is used again when all of its
@@ -85,14 +95,13 @@ struct PushRoute {
 
     [[nodiscard]] static PushRoute to_servers(const CommContext& comm, const ShardedLayout& layout,
                                               Wire wire = Wire::kF32);
-    /// Of so many floats on the wire.
-    [[nodiscard]] std::uint64_t bytes_of(std::int64_t floats) const noexcept {
-        return static_cast<std::uint64_t>(floats) * wire_bytes(wire);
-    }
+    /// Of a push of all floats.
+    [[nodiscard]] PushForm whole() const { return {layout.shards(), wire}; }
     /// One transfer per shard from `buffer`; nothing leaves before it is released.
-    [[nodiscard]] Transfers start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const;
+    [[nodiscard]] Transfers start(const PushId& push, const std::shared_ptr<Buffer>& buffer,
+                                  const PushForm& form) const;
     /// All of them may leave, whatever is in their buffer.
-    void release(const Transfers& transfers) const;
+    static void release(const Transfers& transfers, const PushForm& form);
 };
 
 /// A training step whose gradient and batch statistics are gathered in host memory, in the layout
@@ -117,11 +126,13 @@ private:
 /// start with the first piece; the batch statistics are behind the gradients of the last shard.
 class PushObserver final : public LayoutObserver {
 public:
-    /// @param route  outlives it  @param to  writes into `buffer`
-    PushObserver(const StepContext& parts, const PushRoute& route, std::shared_ptr<Buffer> buffer,
-                 PushWriter to, const PushId& push, std::function<bool()> give_up = {})
-        : LayoutObserver(parts, to, std::move(give_up)),
+    /// @param route, form  outlive it  @param to  writes into `buffer`
+    PushObserver(const StepContext& parts, const PushRoute& route, const PushForm& form,
+                 std::shared_ptr<Buffer> buffer, PushWriter to, const PushId& push,
+                 std::function<bool()> give_up = {})
+        : LayoutObserver(parts, to.with(form), std::move(give_up)),
           route_(route),
+          form_(form),
           buffer_(std::move(buffer)),
           push_(push) {}
 
@@ -133,6 +144,7 @@ protected:
 
 private:
     const PushRoute& route_;
+    const PushForm& form_;
     std::shared_ptr<Buffer> buffer_;
     PushId push_;
     Transfers transfers_;  ///< by shard
@@ -167,6 +179,8 @@ public:
     /// It leaves from its buffer by these.
     void leaves(const PushBuffer& place, Transfers transfers);
     [[nodiscard]] const PushRoute& route() const noexcept { return route_; }
+    /// Of the gradient of a mini-batch.
+    [[nodiscard]] PushForm form_of(const BatchView& batch) const;
     /// Transfers of the oldest push, by server.
     [[nodiscard]] const Transfers& oldest() const noexcept { return buffers_->oldest(); }
 
@@ -179,7 +193,8 @@ public:
 
 private:
     WorkerContext& context_;
-    PushRoute route_;  ///< to the servers
+    PushRoute route_;                ///< to the servers
+    std::optional<RowTable> table_;  ///< of which gradients have some rows
     std::optional<SendBuffers> buffers_;
     std::optional<ErrorFeedback> feedback_;  ///< with Wire::kBf16
     std::optional<NodeSlots> slots_;         ///< with node staging

@@ -84,9 +84,11 @@ void PushStep::run(const PushJob& job) {
 }
 
 void PushStep::gradient(const PushJob& job) {
-    PushObserver observer(context_.compute().step_context(), places_.route(), job.place.buffer,
-                          job.place.to, job.id, [&] { return give_up(job); });
-    const auto result = context_.compute().train_step(view_of(job.batch), observer);
+    const BatchView batch = view_of(job.batch);
+    const PushForm form = places_.form_of(batch);
+    PushObserver observer(context_.compute().step_context(), places_.route(), form,
+                          job.place.buffer, job.place.to, job.id, [&] { return give_up(job); });
+    const auto result = context_.compute().train_step(batch, observer);
     if (result) {
         observer.finish();
         places_.leaves(job.place, observer.transfers());
@@ -96,7 +98,7 @@ void PushStep::gradient(const PushJob& job) {
         return;
     }
     times_.skip();
-    places_.route().release(observer.transfers());
+    PushRoute::release(observer.transfers(), form);
     places_.leaves(job.place, observer.transfers());
     if (observer.transfers().empty()) {
         places_.give_back(job.place, job.id);

@@ -78,8 +78,9 @@ TEST_P(PushTest, BytesAreFinalWhenTheyAreReleasedAndLeaveWhileBackwardRuns) {
     auto buffer = std::make_shared<Buffer>(
         lone.device->allocate_host(static_cast<std::size_t>(layout.floats()) * sizeof(float)));
     const PushRoute route = PushRoute::to_servers(comm, layout);
-    PushObserver observer({lone.replica, injector}, route, buffer, PushWriter(layout.all(*buffer)),
-                          {});
+    const PushForm form = route.whole();
+    PushObserver observer({lone.replica, injector}, route, form, buffer,
+                          PushWriter(layout.all(*buffer)), {});
     const LoadedBatch batch = rig.batch(0, 8);
     ASSERT_TRUE(lone.replica.train_step(view_of(batch), 1, observer));
     observer.finish();
@@ -113,7 +114,8 @@ TEST_P(PushTest, RoundedItLeavesInHalfTheBytesAndKeepsTheRest) {
     feedback.decide(1, true);
     ErrorFeedback::Push& rest = feedback.begin(2, Work::kGradient);
     const PushRoute route = PushRoute::to_servers(comm, layout, Wire::kBf16);
-    PushObserver observer({lone.replica, injector}, route, buffer,
+    const PushForm form = route.whole();
+    PushObserver observer({lone.replica, injector}, route, form, buffer,
                           PushWriter::into(Wire::kBf16, layout, *buffer, &rest), {});
     ASSERT_TRUE(lone.replica.train_step(view_of(rig.batch(0, 8)), 1, observer));
     observer.finish();
