@@ -47,7 +47,7 @@ foreach(name measured trace)
 endforeach()
 cohort_add_cli_test(fleet_ranks MPIRUN PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi fault)
 cohort_add_cli_test(text/runs MPIRUN PROPERTIES TIMEOUT 400 PROCESSORS 2 LABELS mpi)
-cohort_add_cli_test(zoo MPIRUN PROPERTIES TIMEOUT 900 PROCESSORS 2 LABELS mpi)
+cohort_add_cli_test(models/zoo MPIRUN PROPERTIES TIMEOUT 900 PROCESSORS 2 LABELS mpi)
 foreach(name load modes nodes shards)
   cohort_add_cli_test(${name} MPIRUN SERIAL
     PROPERTIES TIMEOUT 400 PROCESSORS 2 LABELS mpi fault)

@@ -65,9 +65,9 @@ struct OptimizerScalar {
 /// by the product of those; the second moment squares mean gradients of whole reference batches:
 /// f g accumulates until f sums to 1, and the remainder starts the next sum. Until the first sum is
 /// complete the mean gradient so far is used in its place. The root of the second moment counts at
-/// least as much as the first moment, as a mean square is not below the square of the mean: parts of
-/// a batch that cancel would leave next to nothing to divide by. The step is eta f. At f = 1 it is
-/// plain AdamW.
+/// least as much as the first moment, as a mean square is not below the square of the mean: parts
+/// of a batch that cancel would leave next to nothing to divide by. The step is eta f. At f = 1 it
+/// is plain AdamW.
 /// **A delta** is a change of parameters that a worker has computed, over local steps of size f: it
 /// is added unchanged, without weight decay. With sgd the velocity is updated as if by the gradient
 /// that moves the parameters as far in steady state,

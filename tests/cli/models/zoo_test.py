@@ -14,8 +14,9 @@ import sys
 import tempfile
 import unittest
 
-import cli_support
-from cli_support import events, np, run, run_ranks
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import cli_support  # noqa: E402
+from cli_support import events, np, run, run_ranks  # noqa: E402
 
 LARGE_MODELS = ("alexnet", "vgg13", "vgg16")  # their smallest images have 16 x 16 pixels
 SMALL_MODELS = ("resnet20", "resnet56", "densenet121", "googlenet", "mobilenetv2")
