@@ -124,6 +124,7 @@ class Job:
             begun = sorted(path.name for path in self.out.glob("rank.*"))
             self.process.terminate()
             messages = self.process.communicate()[1]
+            self.process = None
             raise AssertionError(f"{error}; begun: {begun}; messages: {messages}") from None
         for path in self.out.glob("rank.*"):
             path.unlink()

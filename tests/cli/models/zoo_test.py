@@ -79,7 +79,7 @@ class Zoo(unittest.TestCase):
         guess = math.log(10 if model in TEXT_MODELS else 4)  # about
         print(f"{model} {arch} {mode}: loss {loss:.3f}, guessing {guess:.3f}, {summary['train_s']:.1f} s",
               file=sys.stderr)
-        self.assertLess(loss, 0.8 * guess, losses)
+        self.assertLess(loss, 0.8 * max(guess, losses[0]), losses)
 
     def test_every_network_learns_and_its_accounts_add_up(self):
         data = {**dict.fromkeys(LARGE_MODELS, "large.h5"), **dict.fromkeys(SMALL_MODELS, "small.h5"),
