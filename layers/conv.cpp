@@ -9,6 +9,7 @@
 
 #include "cohort/core/error.hpp"
 #include "layers/cpu/conv_primitives.hpp"
+#include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/weight_reorder.hpp"
 #include "layers/kernels.hpp"
@@ -16,12 +17,6 @@
 
 namespace cohort {
 namespace {
-
-constexpr std::size_t kAlignment = 64;
-
-std::size_t padded(std::size_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 /// Where a convolution keeps what it makes of its weights in memory shared by all slices.
 class ConvMemory {

@@ -256,7 +256,7 @@ private:
 }  // namespace
 
 MadeKernel make_linear_loss(const LinearSpec& spec, const KernelContext& context) {
-    return std::make_unique<LinearLossCpu>(spec, context);
+    return make_cpu_kernel<LinearLossCpu>(spec, context);
 }
 
 }  // namespace cohort

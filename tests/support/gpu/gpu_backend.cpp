@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <string_view>
 #include <utility>
 
 namespace cohort::test {
@@ -27,7 +28,8 @@ const std::vector<Backend>& all_backends() {
                                                 {"cuda_f32", true, Precision::kF32},
                                                 {"cuda_tf32", true, Precision::kTf32},
                                                 {"cuda_bf16", true, Precision::kBf16},
-                                                {"cuda_f16", true, Precision::kF16}};
+                                                {"cuda_f16", true, Precision::kF16},
+                                                {"cpu_bf16", false, Precision::kBf16}};
     return kBackends;
 }
 
@@ -57,6 +59,8 @@ void need_gpu() {
 void need(const Backend& backend) {
     if (backend.cuda) {
         need_gpu();
+    } else if (cpu_precision(backend.precision) != backend.precision) {
+        GTEST_SKIP() << "no processor that multiplies bfloat16: " << cpu_isa();
     }
 }
 
@@ -70,7 +74,7 @@ constexpr std::make_integer_sequence<int, 16> kSixteen{};
 
 CheckOptions limits(const Backend& backend, double factor) {
     CheckOptions options{.threads = 2};
-    if (!backend.cuda) {
+    if (backend.name == std::string_view("cpu")) {
         options.tolerance = kDirectTolerance * factor;
         return options;
     }
