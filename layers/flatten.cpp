@@ -14,7 +14,8 @@ public:
         traits_.is_view = input_.block == 1 || (extent_of(input_).pixels == 1 &&
                                                 input_.sample_floats() == input_.shape.elements());
     }
-    [[nodiscard]] static bool takes_bf16(const FlattenSpec& /*spec*/, const KernelContext& /*context*/) {
+    [[nodiscard]] static bool takes_bf16(const FlattenSpec& /*spec*/,
+                                         const KernelContext& /*context*/) {
         return true;
     }
     void forward(int /*pass*/, const KernelSlice& slice) override {

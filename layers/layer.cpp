@@ -50,9 +50,10 @@ Precision cpu_precision(Precision asked) {
     }
     static std::once_flag said;
     std::call_once(said, [] {
-        log_warn("--precision bf16: this processor ({}) has neither AMX nor AVX-512 BF16; it "
-                 "computes in f32",
-                 cpu_isa());
+        log_warn(
+            "--precision bf16: this processor ({}) has neither AMX nor AVX-512 BF16; it "
+            "computes in f32",
+            cpu_isa());
     });
     return Precision::kF32;
 }

@@ -154,8 +154,7 @@ COHORT_INLINE inline void apply_group(const Element* x, const float* scale, cons
 template <int kLanes, class Element>
 COHORT_INLINE inline void gradient_group(const Element* x, const Element* gradient,
                                          const float* mean, const float* a, const float* b,
-                                         const float* d, std::int64_t pixels,
-                                         Element* gradient_x) {
+                                         const float* d, std::int64_t pixels, Element* gradient_x) {
     using V = Vector<kLanes>;
     const V va = load<kLanes>(a);
     const V vb = load<kLanes>(b);
@@ -270,25 +269,27 @@ COHORT_SIMD_CLONES void bn_input_gradient(const ChannelView& view, const float* 
 }
 
 template <>
-COHORT_SIMD_CLONES void bn_statistics(const ChannelView& view, const std::uint16_t* x, const float* shift,
-                                      double* sum, double* square) {
+COHORT_SIMD_CLONES void bn_statistics(const ChannelView& view, const std::uint16_t* x,
+                                      const float* shift, double* sum, double* square) {
     statistics(view, x, shift, sum, square);
 }
 template <>
-COHORT_SIMD_CLONES void bn_apply(const ChannelView& view, const std::uint16_t* x, const float* scale,
-                                 const float* offset, const std::uint16_t* added, bool relu, std::uint16_t* y) {
+COHORT_SIMD_CLONES void bn_apply(const ChannelView& view, const std::uint16_t* x,
+                                 const float* scale, const float* offset,
+                                 const std::uint16_t* added, bool relu, std::uint16_t* y) {
     apply(view, x, scale, offset, added, relu, y);
 }
 template <>
 COHORT_SIMD_CLONES void bn_reduce(const ChannelView& view, const BnChannels& channels,
-                                  ReluMask mask, const std::uint16_t* x, const std::uint16_t* y, std::uint16_t* gradient,
-                                  double* sum, double* product) {
+                                  ReluMask mask, const std::uint16_t* x, const std::uint16_t* y,
+                                  std::uint16_t* gradient, double* sum, double* product) {
     reduce(view, channels, mask, x, y, gradient, sum, product);
 }
 template <>
 COHORT_SIMD_CLONES void bn_input_gradient(const ChannelView& view, const std::uint16_t* x,
-                                          const std::uint16_t* gradient, const float* mean, const float* a,
-                                          const float* b, const float* d, std::uint16_t* gradient_x) {
+                                          const std::uint16_t* gradient, const float* mean,
+                                          const float* a, const float* b, const float* d,
+                                          std::uint16_t* gradient_x) {
     input_gradient(view, x, gradient, mean, a, b, d, gradient_x);
 }
 

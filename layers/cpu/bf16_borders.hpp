@@ -11,9 +11,10 @@ namespace cohort {
 /// @param inner    made of single_precision(context)
 /// @param context  the outer one
 [[nodiscard]] std::unique_ptr<Kernel> make_bf16_borders(std::unique_ptr<Kernel> inner,
-                                                         const KernelContext& context);
+                                                        const KernelContext& context);
 
-/// The context whose bfloat16 inputs are single precision.
+/// The context whose bfloat16 inputs are single precision. Its precision stays: products of
+/// matrices inside of the borders round their operands.
 [[nodiscard]] KernelContext single_precision(const KernelContext& context);
 
 }  // namespace cohort

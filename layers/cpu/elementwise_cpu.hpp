@@ -6,7 +6,8 @@
 
 #include "cohort/core/thread_team.hpp"
 
-// Tensors of std::uint16_t are bfloat16: computed in single precision, rounded when they are stored.
+// Tensors of std::uint16_t are bfloat16: computed in single precision, rounded when they are
+// stored.
 namespace cohort {
 
 void relu_forward(const float* x, float* y, std::int64_t count);

@@ -60,9 +60,9 @@ void convert_elements(ElementType from_type, const void* from, ElementType to_ty
 }
 
 bool of_one_type(const KernelContext& context) {
-    return std::all_of(context.inputs.begin(), context.inputs.end(), [&](const TensorFormat& input) {
-        return input.type == context.inputs.front().type;
-    });
+    return std::all_of(
+        context.inputs.begin(), context.inputs.end(),
+        [&](const TensorFormat& input) { return input.type == context.inputs.front().type; });
 }
 
 }  // namespace cohort

@@ -24,12 +24,10 @@ std::ostream& operator<<(std::ostream& out, const Backend& backend) {
 }
 
 const std::vector<Backend>& all_backends() {
-    static const std::vector<Backend> kBackends{{"cpu", false, Precision::kF32},
-                                                {"cuda_f32", true, Precision::kF32},
-                                                {"cuda_tf32", true, Precision::kTf32},
-                                                {"cuda_bf16", true, Precision::kBf16},
-                                                {"cuda_f16", true, Precision::kF16},
-                                                {"cpu_bf16", false, Precision::kBf16}};
+    static const std::vector<Backend> kBackends{
+        {"cpu", false, Precision::kF32},       {"cuda_f32", true, Precision::kF32},
+        {"cuda_tf32", true, Precision::kTf32}, {"cuda_bf16", true, Precision::kBf16},
+        {"cuda_f16", true, Precision::kF16},   {"cpu_bf16", false, Precision::kBf16}};
     return kBackends;
 }
 
