@@ -59,6 +59,35 @@ double conversion_seconds(const TensorFormat& format, ElementType type, std::int
         [&] { convert_elements(format.type, from.data(), type, to.data(), count); });
 }
 
+/// Groups must divide the true channels, so grouped convolutions leave padding to oneDNN.
+Desc activation(const ConvOptions& options, TensorFormat format, ElementType type,
+                std::int64_t samples) {
+    format.type = type;
+    Desc desc = describe(format, samples);
+    if (options.groups > 1 && dims_of(desc)[1] != format.shape[0]) {
+        const Tag tag = format.block == 16 ? Tag::nChw16c : Tag::nChw8c;
+        desc = Desc({samples, format.shape[0], format.shape[1], format.shape[2]}, dnnl_type(type),
+                    tag);
+    }
+    return desc;
+}
+
+bool winograd_possible(const ConvOptions& o) {
+    return o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1;
+}
+
+/// What a direction may be; the first one is there on every machine.
+std::vector<ConvChoice> candidates(const ConvOptions& options, Precision precision) {
+    std::vector<ConvChoice> all{{kDirect, ElementType::kF32, {}}};
+    if (winograd_possible(options)) {
+        all.push_back({kWinograd, ElementType::kF32, {}});
+    }
+    if (precision == Precision::kBf16) {
+        all.push_back({kDirect, ElementType::kBf16, {}});
+    }
+    return all;
+}
+
 }  // namespace
 
 struct ConvPlan::Problem {
@@ -87,22 +116,10 @@ ConvPlan::ConvPlan(const ConvSpec& spec, const KernelContext& context)
     canonical_ = Desc(weights, kF32, dense ? Tag::oihw : Tag::goihw);
 }
 
-/// Groups must divide the true channels, so grouped convolutions leave padding to oneDNN.
-Desc ConvPlan::activation(TensorFormat format, ElementType type, std::int64_t samples) const {
-    format.type = type;
-    Desc desc = describe(format, samples);
-    if (spec_.options.groups > 1 && dims_of(desc)[1] != format.shape[0]) {
-        const Tag tag = format.block == 16 ? Tag::nChw16c : Tag::nChw8c;
-        desc = Desc({samples, format.shape[0], format.shape[1], format.shape[2]}, dnnl_type(type),
-                    tag);
-    }
-    return desc;
-}
-
 ConvPlan::Problem ConvPlan::problem(ElementType type, std::int64_t samples) const {
     const ConvOptions& o = spec_.options;
-    return {.source = activation(input(), type, samples),
-            .output = activation(output_, type, samples),
+    return {.source = activation(o, input(), type, samples),
+            .output = activation(o, output_, type, samples),
             .weights = Desc(dims_of(canonical_), dnnl_type(type), Tag::any),
             .bias = o.bias ? Desc({output_channels_}, kF32, Tag::a) : Desc(),
             .strides = {o.stride, o.stride},
@@ -154,19 +171,6 @@ decltype(auto) ConvPlan::with_desc(Direction direction, const ConvChoice& choice
     return f(desc, desc.diff_weights_desc());
 }
 
-/// The first one is there on every machine.
-std::vector<ConvChoice> ConvPlan::candidates() const {
-    const ConvOptions& o = spec_.options;
-    std::vector<ConvChoice> all{{kDirect, ElementType::kF32, {}}};
-    if (o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1) {
-        all.push_back({kWinograd, ElementType::kF32, {}});
-    }
-    if (context_.precision == Precision::kBf16) {
-        all.push_back({kDirect, ElementType::kBf16, {}});
-    }
-    return all;
-}
-
 bool ConvPlan::usable(Direction direction, const ConvChoice& choice, std::int64_t samples) const {
     try {
         return with_desc(direction, choice, samples, [](const auto& desc, const Desc& /*order*/) {
@@ -206,7 +210,7 @@ double ConvPlan::measure(Direction direction, const ConvChoice& choice,
 ConvChoice ConvPlan::choose_by_rule(Direction direction, std::int64_t samples) const {
     constexpr std::int64_t kFewestChannels = 32;
     constexpr std::int64_t kSmallestMap = 4;
-    const std::vector<ConvChoice> all = candidates();
+    const std::vector<ConvChoice> all = candidates(spec_.options, context_.precision);
     const Shape& x = input().shape;
     const bool large = x[0] >= kFewestChannels && spec_.options.channels >= kFewestChannels &&
                        x[1] >= kSmallestMap && x[2] >= kSmallestMap;
@@ -221,7 +225,7 @@ ConvChoice ConvPlan::choose_by_rule(Direction direction, std::int64_t samples) c
 }
 
 ConvChoice ConvPlan::choose(Direction direction, std::int64_t samples) {
-    const std::vector<ConvChoice> all = candidates();
+    const std::vector<ConvChoice> all = candidates(spec_.options, context_.precision);
     if (all.size() == 1) {
         return all.front();
     }
@@ -229,14 +233,14 @@ ConvChoice ConvPlan::choose(Direction direction, std::int64_t samples) {
         return choose_by_rule(direction, samples);
     }
     const ConvOptions& o = spec_.options;
-    const bool plain = o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1;
     const std::string key =
         "conv " + std::to_string(static_cast<int>(direction)) + " " + std::to_string(samples) +
         to_string(input().shape) + std::to_string(o.channels) + "p" + std::to_string(o.padding) +
         "l" + std::to_string(input().block) + (o.bias ? "b " : " ") +
-        (plain ? ""
-               : "k" + std::to_string(o.kernel) + "s" + std::to_string(o.stride) + "d" +
-                     std::to_string(o.dilation) + "g" + std::to_string(o.groups) + " ") +
+        (winograd_possible(o)
+             ? ""
+             : "k" + std::to_string(o.kernel) + "s" + std::to_string(o.stride) + "d" +
+                   std::to_string(o.dilation) + "g" + std::to_string(o.groups) + " ") +
         (context_.precision == Precision::kBf16
              ? "bf16 of " + std::string(word_of(input().type)) + " "
              : "") +

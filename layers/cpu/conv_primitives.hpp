@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <vector>
 
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/kernels.hpp"
@@ -64,10 +63,7 @@ private:
     enum class Direction { kForward, kData, kWeights };
     struct Problem;
     [[nodiscard]] const TensorFormat& input() const { return context_.inputs.front(); }
-    [[nodiscard]] dnnl::memory::desc activation(TensorFormat format, ElementType type,
-                                                std::int64_t samples) const;
     [[nodiscard]] Problem problem(ElementType type, std::int64_t samples) const;
-    [[nodiscard]] std::vector<ConvChoice> candidates() const;
     [[nodiscard]] ConvChoice choose(Direction direction, std::int64_t samples);
     [[nodiscard]] ConvChoice choose_by_rule(Direction direction, std::int64_t samples) const;
     /// oneDNN has it, and not as plain loops.

@@ -8,16 +8,16 @@
 namespace cohort {
 namespace {
 
-COHORT_INLINE inline float load(const float* from) {
+COHORT_INLINE inline float as_float(const float* from) {
     return *from;
 }
-COHORT_INLINE inline float load(const std::uint16_t* from) {
+COHORT_INLINE inline float as_float(const std::uint16_t* from) {
     return float_of_bf16(*from);
 }
-COHORT_INLINE inline void store(float value, float* to) {
+COHORT_INLINE inline void put(float value, float* to) {
     *to = value;
 }
-COHORT_INLINE inline void store(float value, std::uint16_t* to) {
+COHORT_INLINE inline void put(float value, std::uint16_t* to) {
     *to = nearest_bf16(value);
 }
 
@@ -55,12 +55,12 @@ COHORT_INLINE inline void add_loop(const Element* __restrict a, const Element* _
                                    bool relu, Element* __restrict y, std::int64_t count) {
     if (relu) {
         for (std::int64_t i = 0; i < count; ++i) {
-            const float sum = load(a + i) + load(b + i);
-            store(sum < 0.0F ? 0.0F : sum, y + i);
+            const float sum = as_float(a + i) + as_float(b + i);
+            put(sum < 0.0F ? 0.0F : sum, y + i);
         }
     } else {
         for (std::int64_t i = 0; i < count; ++i) {
-            store(load(a + i) + load(b + i), y + i);
+            put(as_float(a + i) + as_float(b + i), y + i);
         }
     }
 }

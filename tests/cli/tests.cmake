@@ -16,7 +16,7 @@ function(cohort_add_cli_test name)
   set_tests_properties(${entry} PROPERTIES RUN_SERIAL ${ARG_SERIAL})
 endfunction()
 
-foreach(name bad_input bf16 chooser fleet predictor quickstart simulate space stop train writers text/tokenizers)
+foreach(name bad_input chooser fleet predictor quickstart simulate space stop train writers text/tokenizers)
   cohort_add_cli_test(${name} PROPERTIES TIMEOUT 240)
 endforeach()
 # Compares with a package of PyPI; without it ctest says that it was skipped.
@@ -46,6 +46,7 @@ foreach(name measured trace)
   cohort_add_cli_test(${name} MPIRUN SERIAL PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi)
 endforeach()
 cohort_add_cli_test(fleet_ranks MPIRUN PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi fault)
+cohort_add_cli_test(precision/bf16 MPIRUN PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi)
 cohort_add_cli_test(text/runs MPIRUN PROPERTIES TIMEOUT 400 PROCESSORS 2 LABELS mpi)
 foreach(name load modes nodes shards)
   cohort_add_cli_test(${name} MPIRUN SERIAL

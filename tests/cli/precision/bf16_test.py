@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""bfloat16 on CPUs: the same bits when a run is resumed, and processors that cannot multiply it.
-bf16_test.py COHORT"""
+"""bfloat16 on CPUs: the same bits when a run is resumed, ranks against one process, and processors
+that cannot multiply it. bf16_test.py COHORT MPIRUN [MPIRUN-OPTION...]"""
 
+import pathlib
+import sys
 import unittest
 
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import cli_support
-from cli_support import ProgramTest, tensors
+from cli_support import ProgramTest, run, run_ranks, tensors
 
 # oneDNN believes that the processor has these instructions and no more.
 WITHOUT_BF16 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
@@ -54,6 +59,22 @@ class Bf16(ProgramTest):
         self.assertIn("another kind of processor", refusal)
         self.assertIn("step-000000000100.h5", refusal)
         self.train(*job)  # nothing was put aside
+
+    @unittest.skipUnless(multiplies_bf16(), "no processor that multiplies bfloat16")
+    def test_ranks_learn_what_one_process_learns(self):
+        """The sums of a batch's gradients are in single precision, wherever its parts were computed."""
+        job = ("train", "--data", self.data, "--model", "lenet", "--samples", 400, "--threads", 1,
+               "--deterministic", "--precision", "bf16", "--lr", 0.02)
+        run(*job, "--batch", 40, "--out", self.out() / "one")
+        run_ranks(2, *job, "--batch", 20, "--mode", "ssgd", "--out", self.out() / "two")
+        one, two = (self.parameters(self.out() / name) for name in ("one", "two"))
+        self.assertLess(np.linalg.norm(one - two), 0.01 * np.linalg.norm(one))
+
+    @staticmethod
+    def parameters(folder):
+        return np.concatenate([np.frombuffer(values, np.float32)
+                               for name, values in sorted(tensors(folder).items())
+                               if name.startswith("parameters")])
 
 
 if __name__ == "__main__":
