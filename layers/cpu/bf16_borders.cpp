@@ -38,7 +38,9 @@ public:
         for (const TensorFormat& input : inputs_) {
             inputs += ConvertedTensors::bytes(input, widened(input.type), largest);
         }
-        const std::size_t output = ConvertedTensors::bytes(traits_.output, kWide, largest);
+        const std::size_t output = traits_.forward_passes == 0
+                                       ? 0
+                                       : ConvertedTensors::bytes(traits_.output, kWide, largest);
         memory.forward_scratch += inputs + output;
         memory.backward_scratch += training_ ? 2 * inputs + 2 * output : 0;
         return memory;

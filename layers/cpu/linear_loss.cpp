@@ -40,6 +40,7 @@ public:
           team_(cpu_team(context.device)),
           used_(static_cast<std::size_t>(team_.size())) {
         traits_.output = {Shape{positions_, classes_}, 1};
+        traits_.forward_passes = 0;  // its output is never in memory
         traits_.weight_bytes = static_cast<std::size_t>(features_ * classes_) * sizeof(float);
         const auto room = static_cast<std::int64_t>(cpu_l2_bytes() / 2 / sizeof(float));
         block_ = std::clamp(room / (kRows + features_) / kLine * kLine, kLine, kMostClasses);
