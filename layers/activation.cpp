@@ -2,6 +2,7 @@
 // own loops (from its output alone), the others by oneDNN.
 #include "cohort/core/error.hpp"
 #include "layers/cpu/dnnl_version.hpp"
+#include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/format_cpu.hpp"
 #include "layers/kernels.hpp"
@@ -26,6 +27,11 @@ public:
         traits_.backward_reads_output = kind == ActivationKind::kRelu;
     }
 
+    /// oneDNN's own round-trips through single precision would be at borders just the same.
+    [[nodiscard]] static bool takes_bf16(ActivationKind kind, const KernelContext& /*context*/) {
+        return kind == ActivationKind::kRelu;
+    }
+
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         if (kind_ == ActivationKind::kRelu) {
             return {};
@@ -35,8 +41,11 @@ public:
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         if (kind_ == ActivationKind::kRelu) {
-            relu_forward(slice.inputs[0], slice.output,
-                         slice.samples * traits_.output.sample_floats());
+            with_elements(traits_.output.type, [&](auto element) {
+                using Element = decltype(element);
+                relu_forward(as<Element>(slice.inputs[0]), as<Element>(slice.output),
+                             slice.samples * traits_.output.sample_floats());
+            });
             return;
         }
         const Primitives& made = made_.at(slice.samples);
@@ -54,8 +63,12 @@ public:
             return;
         }
         if (kind_ == ActivationKind::kRelu) {
-            relu_backward(slice.output, slice.output_gradient, slice.input_gradients[0],
-                          slice.samples * traits_.output.sample_floats());
+            with_elements(traits_.output.type, [&](auto element) {
+                using Element = decltype(element);
+                relu_backward(as<Element>(slice.output), as<Element>(slice.output_gradient),
+                              as<Element>(slice.input_gradients[0]),
+                              slice.samples * traits_.output.sample_floats());
+            });
             return;
         }
         const Primitives& made = made_.at(slice.samples);

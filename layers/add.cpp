@@ -1,6 +1,7 @@
 // Elementwise sum of two tensors, optionally + ReLU, and the addition of gradients of a tensor
 // that has several consumers.
 #include "cohort/core/error.hpp"
+#include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/format_cpu.hpp"
 #include "layers/kernels.hpp"
@@ -18,12 +19,16 @@ public:
         traits_.pass_through_input = 0;
     }
 
+    [[nodiscard]] static bool takes_bf16(const AddSpec& /*spec*/, const KernelContext& context) {
+        return of_one_type(context);
+    }
+
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
         for (const std::int64_t samples : slice_sizes) {
-            memory.forward_scratch = std::max(
-                memory.forward_scratch,
-                static_cast<std::size_t>(samples * traits_.output.sample_floats()) * sizeof(float));
+            memory.forward_scratch =
+                std::max(memory.forward_scratch,
+                         static_cast<std::size_t>(samples) * traits_.output.sample_bytes());
         }
         return memory;
     }
@@ -36,17 +41,20 @@ public:
             convert_format(second_, second, traits_.output, converted, slice.samples);
             second = converted;
         }
-        if (spec_.relu) {
-            add_relu_forward(slice.inputs[0], second, slice.output, count);
-        } else {
-            add_forward(slice.inputs[0], second, slice.output, count);
-        }
+        with_elements(traits_.output.type, [&](auto element) {
+            using Element = decltype(element);
+            add_forward(as<Element>(slice.inputs[0]), as<Element>(second), spec_.relu,
+                        as<Element>(slice.output), count);
+        });
     }
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
         if (spec_.relu) {
-            relu_mask(slice.output, slice.output_gradient,
-                      slice.samples * traits_.output.sample_floats());
+            with_elements(traits_.output.type, [&](auto element) {
+                using Element = decltype(element);
+                relu_mask(as<Element>(slice.output), as<Element>(slice.output_gradient),
+                          slice.samples * traits_.output.sample_floats());
+            });
         }
         if (slice.input_gradients[1] != nullptr) {
             convert_format(traits_.output, slice.output_gradient, second_, slice.input_gradients[1],
@@ -85,8 +93,11 @@ std::shared_ptr<const Layer> make_add() {
     return std::make_shared<Add>(AddSpec{});
 }
 
-void add_into(float* to, const float* from, std::int64_t count) {
-    accumulate(to, from, count);
+void add_into(ElementType type, void* to, const void* from, std::int64_t count) {
+    with_elements(type, [&](auto element) {
+        using Element = decltype(element);
+        accumulate(static_cast<Element*>(to), static_cast<const Element*>(from), count);
+    });
 }
 
 }  // namespace cohort

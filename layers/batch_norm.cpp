@@ -12,6 +12,7 @@
 
 #include "cohort/core/error.hpp"
 #include "layers/cpu/batch_norm_loops.hpp"
+#include "layers/cpu/elements.hpp"
 #include "layers/cpu/format_cpu.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
@@ -69,12 +70,16 @@ public:
         }
     }
 
+    [[nodiscard]] static bool takes_bf16(const BatchNormSpec& /*spec*/,
+                                         const KernelContext& context) {
+        return of_one_type(context);
+    }
+
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
         if (spec_.add && !(residual_ == format_)) {
             const std::int64_t largest = *std::max_element(slice_sizes.begin(), slice_sizes.end());
-            memory.forward_scratch =
-                static_cast<std::size_t>(largest * format_.sample_floats()) * sizeof(float);
+            memory.forward_scratch = static_cast<std::size_t>(largest) * format_.sample_bytes();
         }
         return memory;
     }
@@ -95,8 +100,10 @@ public:
         const ChannelView v = view(slice.samples);
         if (training_ && pass == 0) {
             Sums& sums = sums_[static_cast<std::size_t>(slice.member)];
-            bn_statistics(v, slice.inputs[0], values_.shift.data(), sums.first.data(),
-                          sums.second.data());
+            with_elements(format_.type, [&](auto element) {
+                bn_statistics(v, as<decltype(element)>(slice.inputs[0]), values_.shift.data(),
+                              sums.first.data(), sums.second.data());
+            });
             return;
         }
         const float* added = spec_.add ? slice.inputs[1] : nullptr;
@@ -105,8 +112,11 @@ public:
             convert_format(residual_, added, format_, converted, slice.samples);
             added = converted;
         }
-        bn_apply(v, slice.inputs[0], values_.scale.data(), values_.offset.data(), added, spec_.relu,
-                 slice.output);
+        with_elements(format_.type, [&](auto element) {
+            using Element = decltype(element);
+            bn_apply(v, as<Element>(slice.inputs[0]), values_.scale.data(), values_.offset.data(),
+                     as<Element>(added), spec_.relu, as<Element>(slice.output));
+        });
     }
 
     void end_forward(int pass, std::int64_t batch, std::byte* /*shared*/) override {
@@ -134,18 +144,27 @@ public:
             const ReluMask mask = !spec_.relu ? ReluMask::kNone
                                   : spec_.add ? ReluMask::kFromOutput
                                               : ReluMask::kFromInput;
-            bn_reduce(v, {values_.mean.data(), values_.scale.data(), values_.offset.data()}, mask,
-                      slice.inputs[0], slice.output, slice.output_gradient, sums.first.data(),
-                      sums.second.data());
+            with_elements(format_.type, [&](auto element) {
+                using Element = decltype(element);
+                bn_reduce(v, {values_.mean.data(), values_.scale.data(), values_.offset.data()},
+                          mask, as<Element>(slice.inputs[0]),
+                          as<Element>(static_cast<const float*>(slice.output)),
+                          as<Element>(slice.output_gradient), sums.first.data(),
+                          sums.second.data());
+            });
             if (spec_.add && traits_.pass_through_input < 0 &&
                 slice.input_gradients[1] != nullptr) {
                 convert_format(format_, slice.output_gradient, residual_, slice.input_gradients[1],
                                slice.samples);
             }
         } else if (slice.input_gradients[0] != nullptr) {
-            bn_input_gradient(v, slice.inputs[0], slice.output_gradient, values_.mean.data(),
-                              values_.a.data(), values_.b.data(), values_.d.data(),
-                              slice.input_gradients[0]);
+            with_elements(format_.type, [&](auto element) {
+                using Element = decltype(element);
+                bn_input_gradient(v, as<Element>(slice.inputs[0]),
+                                  as<Element>(static_cast<const float*>(slice.output_gradient)),
+                                  values_.mean.data(), values_.a.data(), values_.b.data(),
+                                  values_.d.data(), as<Element>(slice.input_gradients[0]));
+            });
         }
     }
 

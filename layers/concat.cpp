@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cohort/core/error.hpp"
+#include "layers/cpu/elements.hpp"
 #include "layers/cpu/format_cpu.hpp"
 #include "layers/kernels.hpp"
 
@@ -23,9 +24,10 @@ Shape with_joined(const Shape& shape, std::int64_t count) {
 }
 
 /// Copies the channels of a part to or from their place in the whole, one sample.
-template <class From, class To>
-void copy_channels(const From& from, const float* source, std::int64_t source_channel, const To& to,
-                   float* target, std::int64_t target_channel, std::int64_t channels) {
+template <class Element>
+void copy_channels(const TensorFormat& from, const Element* source, std::int64_t source_channel,
+                   const TensorFormat& to, Element* target, std::int64_t target_channel,
+                   std::int64_t channels) {
     const std::int64_t pixels = extent_of(from).pixels;
     if (from.block == to.block && source_channel % from.block == 0 &&
         target_channel % to.block == 0 && channels % from.block == 0) {
@@ -34,8 +36,8 @@ void copy_channels(const From& from, const float* source, std::int64_t source_ch
         return;
     }
     for (std::int64_t c = 0; c < channels; ++c) {
-        const float* a = source + element_offset(from, pixels, source_channel + c, 0);
-        float* b = target + element_offset(to, pixels, target_channel + c, 0);
+        const Element* a = source + element_offset(from, pixels, source_channel + c, 0);
+        Element* b = target + element_offset(to, pixels, target_channel + c, 0);
         for (std::int64_t p = 0; p < pixels; ++p) {
             b[p * to.block] = a[p * from.block];
         }
@@ -56,49 +58,64 @@ public:
             }
         }
         rows_ = first.rank() == 2 ? first[0] : 1;
-        whole_ = {first.rank() == 2 ? Shape{joined} : with_joined(first, joined), block};
-        traits_.output = {with_joined(first, joined), block};
+        const ElementType type = inputs_[0].type;
+        whole_ = {first.rank() == 2 ? Shape{joined} : with_joined(first, joined), block, type};
+        traits_.output = {with_joined(first, joined), block, type};
         traits_.backward_reads_inputs = false;
     }
 
-    void forward(int /*pass*/, const KernelSlice& slice) override {
-        const TensorFormat& whole = whole_;
-        const std::int64_t rows = slice.samples * rows_;
-        const std::int64_t floats = whole.sample_floats();
-        if (floats != whole.shape.elements()) {
-            std::fill_n(slice.output, rows * floats, 0.0F);
-        }
-        std::int64_t channel = 0;
-        for (std::size_t k = 0; k < inputs_.size(); ++k) {
-            const TensorFormat& part = inputs_[k];
-            for (std::int64_t n = 0; n < rows; ++n) {
-                copy_channels(part, slice.inputs[k] + n * part.sample_floats(), 0, whole,
-                              slice.output + n * floats, channel, part.shape[0]);
-            }
-            channel += part.shape[0];
-        }
+    [[nodiscard]] static bool takes_bf16(const ConcatSpec& /*spec*/, const KernelContext& context) {
+        return of_one_type(context);
     }
 
+    void forward(int /*pass*/, const KernelSlice& slice) override {
+        with_elements(whole_.type, [&](auto element) { join<decltype(element)>(slice); });
+    }
     void backward(int /*pass*/, const KernelSlice& slice) override {
-        const TensorFormat& whole = whole_;
-        const std::int64_t rows = slice.samples * rows_;
-        std::int64_t channel = 0;
-        for (std::size_t k = 0; k < inputs_.size(); ++k) {
-            const TensorFormat& part = inputs_[k];
-            float* gradient = slice.input_gradients[k];
-            for (std::int64_t n = 0; gradient != nullptr && n < rows; ++n) {
-                float* sample = gradient + n * part.sample_floats();
-                if (part.sample_floats() != part.shape.elements()) {
-                    std::fill_n(sample, part.sample_floats(), 0.0F);
-                }
-                copy_channels(whole, slice.output_gradient + n * whole.sample_floats(), channel,
-                              part, sample, 0, part.shape[0]);
-            }
-            channel += part.shape[0];
-        }
+        with_elements(whole_.type, [&](auto element) { part<decltype(element)>(slice); });
     }
 
 private:
+    template <class Element>
+    void join(const KernelSlice& slice) const {
+        const std::int64_t rows = slice.samples * rows_;
+        const std::int64_t floats = whole_.sample_floats();
+        auto* output = as<Element>(slice.output);
+        if (floats != whole_.shape.elements()) {
+            std::fill_n(output, rows * floats, Element{});
+        }
+        std::int64_t channel = 0;
+        for (std::size_t k = 0; k < inputs_.size(); ++k) {
+            const TensorFormat& part = inputs_[k];
+            const auto* input = as<Element>(slice.inputs[k]);
+            for (std::int64_t n = 0; n < rows; ++n) {
+                copy_channels(part, input + n * part.sample_floats(), 0, whole_,
+                              output + n * floats, channel, part.shape[0]);
+            }
+            channel += part.shape[0];
+        }
+    }
+
+    template <class Element>
+    void part(const KernelSlice& slice) const {
+        const std::int64_t rows = slice.samples * rows_;
+        const auto* output_gradient = as<Element>(slice.output_gradient);
+        std::int64_t channel = 0;
+        for (std::size_t k = 0; k < inputs_.size(); ++k) {
+            const TensorFormat& part = inputs_[k];
+            auto* gradient = as<Element>(slice.input_gradients[k]);
+            for (std::int64_t n = 0; gradient != nullptr && n < rows; ++n) {
+                Element* sample = gradient + n * part.sample_floats();
+                if (part.sample_floats() != part.shape.elements()) {
+                    std::fill_n(sample, part.sample_floats(), Element{});
+                }
+                copy_channels(whole_, output_gradient + n * whole_.sample_floats(), channel, part,
+                              sample, 0, part.shape[0]);
+            }
+            channel += part.shape[0];
+        }
+    }
+
     std::int64_t rows_ = 1;             ///< positions of a sample: each is a row of its own
     std::vector<TensorFormat> inputs_;  ///< of a row
     TensorFormat whole_;                ///< likewise

@@ -9,6 +9,7 @@
 
 #include "cohort/core/error.hpp"
 #include "layers/cpu/conv_primitives.hpp"
+#include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/weight_reorder.hpp"
 #include "layers/kernels.hpp"
@@ -16,12 +17,6 @@
 
 namespace cohort {
 namespace {
-
-constexpr std::size_t kAlignment = 64;
-
-std::size_t padded(std::size_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 /// Where a convolution keeps what it makes of its weights in memory shared by all slices.
 class ConvMemory {
@@ -50,18 +45,18 @@ public:
         return plan_.pads_channels() ? padded(plan_.canonical_weights().get_size()) : 0;
     }
     [[nodiscard]] std::size_t data_weight_bytes() const {
-        return input_gradient_ ? padded(plan_.data_weights().get_size()) : 0;
+        return input_gradient_ ? padded(plan_.data().weights.get_size()) : 0;
     }
     /// One member's sums: weights in the primitive's order, then the bias.
     [[nodiscard]] std::size_t partial_bytes() const {
-        return padded(plan_.weights_gradient().get_size()) + bias_bytes();
+        return padded(plan_.weights().weights.get_size()) + bias_bytes();
     }
     [[nodiscard]] std::byte* partial(std::byte* shared, int member) const {
         return shared + data_weight_bytes() + staging_bytes() +
                partial_bytes() * static_cast<std::size_t>(member);
     }
     [[nodiscard]] float* partial_bias(std::byte* partial) const {
-        return reinterpret_cast<float*>(partial + padded(plan_.weights_gradient().get_size()));
+        return reinterpret_cast<float*>(partial + padded(plan_.weights().weights.get_size()));
     }
 
 private:
@@ -76,6 +71,7 @@ public:
     ConvCpu(const ConvSpec& spec, const KernelContext& context)
         : spec_(spec),
           plan_(spec, context),
+          input_(context.inputs.at(0)),
           memory_(spec_, plan_, context),
           team_(cpu_team(context.device)),
           training_(context.training),
@@ -86,19 +82,34 @@ public:
         traits_.weight_bytes = plan_.canonical_weights().get_size();
     }
 
+    [[nodiscard]] static bool takes_bf16(const ConvSpec& /*spec*/,
+                                         const KernelContext& /*context*/) {
+        return true;
+    }
+
+    /// Scratch memory: tensors in the types of the primitives, then the primitives' own.
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
         for (const std::int64_t samples : slice_sizes) {
             const ConvPrimitives& made = plan_.prepare(samples);
+            const auto source = [&](const ConvChoice& choice) {
+                return ConvertedTensors::bytes(input_, choice.type, samples);
+            };
+            const auto output = [&](const ConvChoice& choice) {
+                return ConvertedTensors::bytes(traits_.output, choice.type, samples);
+            };
             memory.forward_scratch =
-                std::max(memory.forward_scratch, made.forward_scratch.get_size());
+                std::max(memory.forward_scratch, source(plan_.forward()) + output(plan_.forward()) +
+                                                     made.forward.scratch.get_size());
             if (training_) {
-                memory.backward_scratch =
-                    std::max({memory.backward_scratch, made.data_scratch.get_size(),
-                              memory_.partial_bytes() + made.weights_scratch.get_size()});
+                memory.backward_scratch = std::max(
+                    {memory.backward_scratch,
+                     source(plan_.data()) + output(plan_.data()) + made.data.scratch.get_size(),
+                     source(plan_.weights()) + output(plan_.weights()) + memory_.partial_bytes() +
+                         made.weights.scratch.get_size()});
             }
         }
-        memory.forward_shared = padded(plan_.forward_weights().get_size()) +
+        memory.forward_shared = padded(plan_.forward().weights.get_size()) +
                                 memory_.staging_bytes() + memory_.bias_bytes();
         make_reorders();
         if (training_) {
@@ -110,7 +121,7 @@ public:
     }
 
     void begin_forward(std::byte* shared) override {
-        std::byte* staging = shared + padded(plan_.forward_weights().get_size());
+        std::byte* staging = shared + padded(plan_.forward().weights.get_size());
         reorders_.forward.run(padded_weights(staging), shared);
         if (spec_.options.bias) {
             auto* bias = reinterpret_cast<float*>(staging + memory_.staging_bytes());
@@ -120,20 +131,28 @@ public:
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        const ConvPrimitives& made = plan_.at(slice.samples);
+        const auto& made = plan_.at(slice.samples).forward;
+        const ElementType type = plan_.forward().type;
+        ConvertedTensors tensors(slice.scratch, slice.samples);
+        const float* source = tensors.converted(input_, slice.inputs[0], type);
+        float* output = tensors.room(traits_.output, slice.output, type);
         std::unordered_map<int, dnnl::memory> arguments{
-            {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
-            {DNNL_ARG_WEIGHTS, wrap(plan_.forward_weights(), slice.shared)},
-            {DNNL_ARG_DST, wrap(made.output, slice.output)},
-            {DNNL_ARG_SCRATCHPAD, wrap(made.forward_scratch, slice.scratch)}};
+            {DNNL_ARG_SRC, wrap(made.source, source)},
+            {DNNL_ARG_WEIGHTS, wrap(plan_.forward().weights, slice.shared)},
+            {DNNL_ARG_DST, wrap(made.output, output)},
+            {DNNL_ARG_SCRATCHPAD, wrap(made.scratch, tensors.rest())}};
         if (spec_.options.bias) {
             const std::byte* bias =
-                slice.shared + padded(plan_.forward_weights().get_size()) + memory_.staging_bytes();
+                slice.shared + padded(plan_.forward().weights.get_size()) + memory_.staging_bytes();
             arguments.emplace(DNNL_ARG_BIAS, wrap(memory_.bias_desc(), bias));
         }
-        execute("conv", made.forward, arguments);
+        execute("conv", made.primitive, arguments);
+        tensors.hand_back(traits_.output, output, type, slice.output);
         if (spec_.relu) {  // oneDNN's own would turn NaN into 0
-            relu_in_place(slice.output, slice.samples * traits_.output.sample_floats());
+            with_elements(traits_.output.type, [&](auto element) {
+                relu_in_place(as<decltype(element)>(slice.output),
+                              slice.samples * traits_.output.sample_floats());
+            });
         }
     }
 
@@ -146,19 +165,17 @@ public:
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
         if (spec_.relu) {
-            relu_mask(slice.output, slice.output_gradient,
-                      slice.samples * traits_.output.sample_floats());
+            with_elements(traits_.output.type, [&](auto element) {
+                using Element = decltype(element);
+                relu_mask(as<Element>(static_cast<const float*>(slice.output)),
+                          as<Element>(slice.output_gradient),
+                          slice.samples * traits_.output.sample_floats());
+            });
         }
         backward_weights(slice);
-        if (slice.input_gradients[0] == nullptr) {
-            return;
+        if (slice.input_gradients[0] != nullptr) {
+            backward_data(slice);
         }
-        const ConvPrimitives& made = plan_.at(slice.samples);
-        execute("conv gradient of input", made.backward_data,
-                {{DNNL_ARG_DIFF_SRC, wrap(made.source, slice.input_gradients[0])},
-                 {DNNL_ARG_WEIGHTS, wrap(plan_.data_weights(), slice.shared)},
-                 {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
-                 {DNNL_ARG_SCRATCHPAD, wrap(made.data_scratch, slice.scratch)}});
     }
 
     void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
@@ -200,34 +217,52 @@ private:
     }
 
     void make_reorders() {
-        reorders_.forward = {plan_.canonical_weights(), plan_.forward_weights(), team_};
+        reorders_.forward = {plan_.canonical_weights(), plan_.forward().weights, team_};
         if (training_) {
-            reorders_.gradient = {plan_.weights_gradient(), plan_.canonical_weights(), team_};
+            reorders_.gradient = {plan_.weights().weights, plan_.canonical_weights(), team_};
         }
         if (training_ && input_gradient_) {
-            reorders_.data = {plan_.canonical_weights(), plan_.data_weights(), team_};
+            reorders_.data = {plan_.canonical_weights(), plan_.data().weights, team_};
         }
+    }
+
+    void backward_data(const KernelSlice& slice) {
+        const auto& made = plan_.at(slice.samples).data;
+        const ElementType type = plan_.data().type;
+        ConvertedTensors tensors(slice.scratch, slice.samples);
+        const float* gradient = tensors.converted(traits_.output, slice.output_gradient, type);
+        float* input_gradient = tensors.room(input_, slice.input_gradients[0], type);
+        execute("conv gradient of input", made.primitive,
+                {{DNNL_ARG_DIFF_SRC, wrap(made.source, input_gradient)},
+                 {DNNL_ARG_WEIGHTS, wrap(plan_.data().weights, slice.shared)},
+                 {DNNL_ARG_DIFF_DST, wrap(made.output, gradient)},
+                 {DNNL_ARG_SCRATCHPAD, wrap(made.scratch, tensors.rest())}});
+        tensors.hand_back(input_, input_gradient, type, slice.input_gradients[0]);
     }
 
     /// The first slice of a member writes its sums, later ones go to scratch and are added.
     void backward_weights(const KernelSlice& slice) {
-        const ConvPrimitives& made = plan_.at(slice.samples);
+        const auto& made = plan_.at(slice.samples).weights;
+        const ElementType type = plan_.weights().type;
+        ConvertedTensors tensors(slice.scratch, slice.samples);
+        const float* source = tensors.converted(input_, slice.inputs[0], type);
+        const float* gradient = tensors.converted(traits_.output, slice.output_gradient, type);
+        std::byte* scratch = tensors.rest();
         std::byte* sums = memory_.partial(slice.shared, slice.member);
         char& used = used_[static_cast<std::size_t>(slice.member)];
-        std::byte* target = used == 0 ? sums : slice.scratch;
+        std::byte* target = used == 0 ? sums : scratch;
         std::unordered_map<int, dnnl::memory> arguments{
-            {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
-            {DNNL_ARG_DIFF_WEIGHTS, wrap(plan_.weights_gradient(), target)},
-            {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
-            {DNNL_ARG_SCRATCHPAD,
-             wrap(made.weights_scratch, slice.scratch + memory_.partial_bytes())}};
+            {DNNL_ARG_SRC, wrap(made.source, source)},
+            {DNNL_ARG_DIFF_WEIGHTS, wrap(plan_.weights().weights, target)},
+            {DNNL_ARG_DIFF_DST, wrap(made.output, gradient)},
+            {DNNL_ARG_SCRATCHPAD, wrap(made.scratch, scratch + memory_.partial_bytes())}};
         if (spec_.options.bias) {
             arguments.emplace(DNNL_ARG_DIFF_BIAS,
                               wrap(memory_.bias_desc(), memory_.partial_bias(target)));
         }
-        execute("conv gradient of weights", made.backward_weights, arguments);
+        execute("conv gradient of weights", made.primitive, arguments);
         if (used != 0) {
-            accumulate(reinterpret_cast<float*>(sums), reinterpret_cast<float*>(slice.scratch),
+            accumulate(reinterpret_cast<float*>(sums), reinterpret_cast<float*>(scratch),
                        static_cast<std::int64_t>(memory_.partial_bytes() / sizeof(float)));
         }
         used = 1;
@@ -235,6 +270,7 @@ private:
 
     ConvSpec spec_;
     ConvPlan plan_;
+    TensorFormat input_;
     ConvMemory memory_;
     ThreadTeam& team_;
     bool training_;

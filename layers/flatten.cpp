@@ -8,11 +8,15 @@ namespace {
 class FlattenCpu final : public Kernel {
 public:
     FlattenCpu(const FlattenSpec& /*spec*/, const KernelContext& context)
-        : input_(context.inputs.at(0)), row_major_{input_.shape, 1} {
-        traits_.output = {Shape{input_.shape.elements()}, 1};
+        : input_(context.inputs.at(0)), row_major_{input_.shape, 1, input_.type} {
+        traits_.output = {Shape{input_.shape.elements()}, 1, input_.type};
         traits_.backward_reads_inputs = false;
         traits_.is_view = input_.block == 1 || (extent_of(input_).pixels == 1 &&
                                                 input_.sample_floats() == input_.shape.elements());
+    }
+    [[nodiscard]] static bool takes_bf16(const FlattenSpec& /*spec*/,
+                                         const KernelContext& /*context*/) {
+        return true;
     }
     void forward(int /*pass*/, const KernelSlice& slice) override {
         convert_format(input_, slice.inputs[0], row_major_, slice.output, slice.samples);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cohort/layers/layer.hpp"
+#include "layers/cpu/bf16_borders.hpp"
 
 // What layers are made of. A layer's file has its kernel for the CPU; those for GPUs come from
 // `cuda/`, or from kernels_no_cuda.cpp, which has the same symbols and refuses.
@@ -79,6 +80,20 @@ MadeKernel make_cuda_kernel(const PositionSpec& spec, const KernelContext& conte
 MadeKernel make_cuda_kernel(const LayerNormSpec& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const AttentionSpec& spec, const KernelContext& context);
 
+/// A layer's kernel for the CPU. One that computes from bfloat16 tensors says from which:
+/// `static bool takes_bf16(const Spec&, const KernelContext&)`; the others are given borders.
+template <class CpuKernel, class Spec>
+[[nodiscard]] MadeKernel make_cpu_kernel(const Spec& spec, const KernelContext& context) {
+    bool as_is = context.precision != Precision::kBf16;
+    if constexpr (requires { CpuKernel::takes_bf16(spec, context); }) {
+        as_is = as_is || CpuKernel::takes_bf16(spec, context);
+    }
+    if (as_is) {
+        return std::make_unique<CpuKernel>(spec, context);
+    }
+    return make_bf16_borders(std::make_unique<CpuKernel>(spec, single_precision(context)), context);
+}
+
 /// A layer that its specification says all about. @tparam CpuKernel  made of specification and
 /// context
 template <class Spec, class CpuKernel>
@@ -89,7 +104,7 @@ public:
         if (context.device.kind() == DeviceKind::kCuda) {
             return make_cuda_kernel(spec_, context);
         }
-        return std::make_unique<CpuKernel>(spec_, context);
+        return make_cpu_kernel<CpuKernel>(spec_, context);
     }
 
 protected:

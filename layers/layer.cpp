@@ -1,6 +1,10 @@
 #include "cohort/layers/layer.hpp"
 
+#include <mutex>
+
 #include "cohort/core/error.hpp"
+#include "core/log.hpp"
+#include "layers/cpu/dnnl_support.hpp"
 #include "layers/kernels.hpp"
 
 namespace cohort {
@@ -31,14 +35,27 @@ std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& strea
     if (device.kind() == DeviceKind::kCuda) {
         return make_cuda_support(device, stream, precision, deterministic);
     }
-    if (precision != Precision::kF32) {
-        fail<UsageError>(
-            {.where = "--precision",
-             .what = "the CPU computes in single precision (GPUs: " + usable_gpus().detail + ")",
-             .expected = "f32",
-             .got = word_of(precision)});
-    }
     return nullptr;
+}
+
+Precision cpu_precision(Precision asked) {
+    if (asked == Precision::kTf32 || asked == Precision::kF16) {
+        fail<UsageError>({.where = "--precision",
+                          .what = "only GPUs compute in it (GPUs: " + usable_gpus().detail + ")",
+                          .expected = "f32 or bf16 on the CPU",
+                          .got = word_of(asked)});
+    }
+    if (asked == Precision::kF32 || has_bf16_products()) {
+        return asked;
+    }
+    static std::once_flag said;
+    std::call_once(said, [] {
+        log_warn(
+            "--precision bf16: this processor ({}) has neither AMX nor AVX-512 BF16; it "
+            "computes in f32",
+            cpu_isa());
+    });
+    return Precision::kF32;
 }
 
 }  // namespace cohort

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/linear_loss.hpp"
+#include "layers/cpu/matrix_product.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -28,6 +28,7 @@ public:
           rows_(context.inputs.at(0).shape.rank() == 2 ? context.inputs[0].shape[0] : 1),
           inputs_(features_of(context.inputs.at(0).shape)),
           outputs_(spec.options.features),
+          product_(context.precision),
           team_(cpu_team(context.device)),
           used_(static_cast<std::size_t>(team_.size())) {
         const bool sequence = context.inputs[0].shape.rank() == 2;
@@ -43,8 +44,8 @@ public:
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const std::int64_t rows = slice.samples * rows_;
-        sgemm('N', 'T', rows, outputs_, inputs_, slice.inputs[0], inputs_, binding_.parameters[0],
-              inputs_, 0.0F, slice.output, outputs_);
+        product_('N', 'T', rows, outputs_, inputs_, slice.inputs[0], inputs_,
+                 binding_.parameters[0], inputs_, 0.0F, slice.output, outputs_);
         if (spec_.options.bias) {
             bias_forward(slice.output, binding_.parameters[1], rows, outputs_, spec_.relu);
         } else if (spec_.relu) {
@@ -65,8 +66,8 @@ public:
         }
         float* sums = partial(slice.shared, slice.member);
         char& used = used_[static_cast<std::size_t>(slice.member)];
-        sgemm('T', 'N', outputs_, inputs_, rows, slice.output_gradient, outputs_, slice.inputs[0],
-              inputs_, used == 0 ? 0.0F : 1.0F, sums, inputs_);
+        product_('T', 'N', outputs_, inputs_, rows, slice.output_gradient, outputs_,
+                 slice.inputs[0], inputs_, used == 0 ? 0.0F : 1.0F, sums, inputs_);
         if (spec_.options.bias) {
             float* bias = sums + inputs_ * outputs_;
             if (used == 0) {
@@ -76,8 +77,8 @@ public:
         }
         used = 1;
         if (slice.input_gradients[0] != nullptr) {
-            sgemm('N', 'N', rows, inputs_, outputs_, slice.output_gradient, outputs_,
-                  binding_.parameters[0], inputs_, 0.0F, slice.input_gradients[0], inputs_);
+            product_('N', 'N', rows, inputs_, outputs_, slice.output_gradient, outputs_,
+                     binding_.parameters[0], inputs_, 0.0F, slice.input_gradients[0], inputs_);
         }
     }
 
@@ -108,6 +109,7 @@ private:
     std::int64_t rows_;  ///< positions of a sample
     std::int64_t inputs_;
     std::int64_t outputs_;
+    MatrixProduct product_;
     ThreadTeam& team_;
     std::vector<char> used_;  ///< per member: has written its sums
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "layers/cpu/elements.hpp"
 #include "layers/cpu/softmax_loops.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
@@ -18,21 +19,34 @@ public:
         : kind_(kind),
           rows_(extents.rows),
           outputs_(extents.outputs),
+          type_(context.inputs.empty() ? ElementType::kF32 : context.inputs.front().type),
           sums_(static_cast<std::size_t>(cpu_team(context.device).size())) {}
 
     void begin() override { sums_.assign(sums_.size(), LossSums{}); }
 
     void run(const LossSlice& slice) override {
-        LossSums& sums = sums_[static_cast<std::size_t>(slice.member)];
-        if (kind_ == LossKind::kMeanSquaredError) {
-            add_squared_errors(slice, sums);
+        if (type_ == ElementType::kF32) {
+            add(slice);
             return;
         }
-        const float scale = slice.scale / static_cast<float>(rows_);
-        for (std::int64_t row = 0; row < slice.samples * rows_; ++row) {
-            const float* logits = slice.logits + row * outputs_;
-            float* gradient = slice.gradient == nullptr ? nullptr : slice.gradient + row * outputs_;
-            add_cross_entropy(logits, slice.labels[row], scale, gradient, sums);
+        // Sample by sample through single precision.
+        const std::int64_t count = rows_ * outputs_;
+        std::vector<float> logits(static_cast<std::size_t>(count));
+        std::vector<float> gradient(slice.gradient == nullptr ? 0 : logits.size());
+        for (std::int64_t n = 0; n < slice.samples; ++n) {
+            LossSlice sample = slice;
+            convert_elements(type_, as<std::uint16_t>(slice.logits) + n * count, ElementType::kF32,
+                             logits.data(), count);
+            sample.samples = 1;
+            sample.logits = logits.data();
+            sample.labels = slice.labels == nullptr ? nullptr : slice.labels + n * rows_;
+            sample.targets = slice.targets == nullptr ? nullptr : slice.targets + n * outputs_;
+            sample.gradient = slice.gradient == nullptr ? nullptr : gradient.data();
+            add(sample);
+            if (slice.gradient != nullptr) {
+                convert_elements(ElementType::kF32, gradient.data(), type_,
+                                 as<std::uint16_t>(slice.gradient) + n * count, count);
+            }
         }
     }
 
@@ -47,6 +61,21 @@ public:
     }
 
 private:
+    /// A slice in single precision.
+    void add(const LossSlice& slice) {
+        LossSums& sums = sums_[static_cast<std::size_t>(slice.member)];
+        if (kind_ == LossKind::kMeanSquaredError) {
+            add_squared_errors(slice, sums);
+            return;
+        }
+        const float scale = slice.scale / static_cast<float>(rows_);
+        for (std::int64_t row = 0; row < slice.samples * rows_; ++row) {
+            const float* logits = slice.logits + row * outputs_;
+            float* gradient = slice.gradient == nullptr ? nullptr : slice.gradient + row * outputs_;
+            add_cross_entropy(logits, slice.labels[row], scale, gradient, sums);
+        }
+    }
+
     void add_squared_errors(const LossSlice& slice, LossSums& sums) const {
         const auto outputs = static_cast<double>(outputs_);
         const auto slope = static_cast<float>(2.0 / outputs) * slice.scale;
@@ -112,6 +141,7 @@ private:
     LossKind kind_;
     std::int64_t rows_;           ///< labels of a sample
     std::int64_t outputs_;        ///< per row
+    ElementType type_;            ///< of logits and their gradient
     std::vector<LossSums> sums_;  ///< per member
 };
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/lstm_loops.hpp"
+#include "layers/cpu/matrix_product.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -25,6 +25,7 @@ public:
           features_(context.inputs[0].shape[1]),
           hidden_(spec.options.hidden),
           training_(context.training),
+          product_(context.precision),
           team_(cpu_team(context.device)),
           zeros_(static_cast<std::size_t>(hidden_)),
           used_(static_cast<std::size_t>(team_.size())) {
@@ -48,15 +49,15 @@ public:
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         float* rows = reinterpret_cast<float*>(training_ ? slice.saved : slice.scratch);
-        sgemm('N', 'T', slice.samples * positions_, 4 * hidden_, features_, slice.inputs[0],
-              features_, binding_.parameters[0], features_, 0.0F, rows, row_floats());
+        product_('N', 'T', slice.samples * positions_, 4 * hidden_, features_, slice.inputs[0],
+                 features_, binding_.parameters[0], features_, 0.0F, rows, row_floats());
         for (std::int64_t t = 0; t < positions_; ++t) {
             const LstmRows at = rows_at(rows, t, slice.samples);
             float* output = slice.output + t * hidden_;
             if (t > 0) {
-                sgemm('N', 'T', slice.samples, 4 * hidden_, hidden_, output - hidden_,
-                      at.output_stride, binding_.parameters[1], hidden_, 1.0F, at.rows,
-                      at.row_stride);
+                product_('N', 'T', slice.samples, 4 * hidden_, hidden_, output - hidden_,
+                         at.output_stride, binding_.parameters[1], hidden_, 1.0F, at.rows,
+                         at.row_stride);
             }
             lstm_forward(at, binding_.parameters[2], output);
         }
@@ -70,8 +71,9 @@ public:
         float* rows = reinterpret_cast<float*>(slice.saved);
         through_time(rows, slice);
         if (slice.input_gradients[0] != nullptr) {
-            sgemm('N', 'N', slice.samples * positions_, features_, 4 * hidden_, rows, row_floats(),
-                  binding_.parameters[0], features_, 0.0F, slice.input_gradients[0], features_);
+            product_('N', 'N', slice.samples * positions_, features_, 4 * hidden_, rows,
+                     row_floats(), binding_.parameters[0], features_, 0.0F,
+                     slice.input_gradients[0], features_);
         }
         add_parameter_gradients(rows, slice);
     }
@@ -111,8 +113,8 @@ private:
             const LstmRows at = rows_at(rows, t, slice.samples);
             lstm_backward(at, slice.output_gradient + t * hidden_, hidden_gradient, cell_gradient);
             if (t > 0) {
-                sgemm('N', 'N', slice.samples, hidden_, 4 * hidden_, at.rows, at.row_stride,
-                      binding_.parameters[1], hidden_, 0.0F, hidden_gradient, hidden_);
+                product_('N', 'N', slice.samples, hidden_, 4 * hidden_, at.rows, at.row_stride,
+                         binding_.parameters[1], hidden_, 0.0F, hidden_gradient, hidden_);
             }
         }
     }
@@ -128,8 +130,8 @@ private:
             std::fill_n(input, partial_floats(), 0.0F);
         }
         used = 1;
-        sgemm('T', 'N', 4 * hidden_, features_, count, rows, row_floats(), slice.inputs[0],
-              features_, 1.0F, input, features_);
+        product_('T', 'N', 4 * hidden_, features_, count, rows, row_floats(), slice.inputs[0],
+                 features_, 1.0F, input, features_);
         for (std::int64_t row = 0; row < count; ++row) {
             accumulate(bias, rows + row * row_floats(), 4 * hidden_);
         }
@@ -139,8 +141,8 @@ private:
             std::fill_n(rows + n * positions_ * row_floats(), 4 * hidden_, 0.0F);
         }
         if (count > 1) {
-            sgemm('T', 'N', 4 * hidden_, hidden_, count - 1, rows + row_floats(), row_floats(),
-                  slice.output, hidden_, 1.0F, hidden, hidden_);
+            product_('T', 'N', 4 * hidden_, hidden_, count - 1, rows + row_floats(), row_floats(),
+                     slice.output, hidden_, 1.0F, hidden, hidden_);
         }
     }
 
@@ -157,6 +159,7 @@ private:
     std::int64_t features_;
     std::int64_t hidden_;
     bool training_;
+    MatrixProduct product_;
     ThreadTeam& team_;
     std::vector<float> zeros_;  ///< cell state before the first position
     std::vector<char> used_;    ///< per member: has written its sums

@@ -11,13 +11,18 @@ class PoolCpu final : public Kernel {
 public:
     PoolCpu(const PoolSpec& spec, const KernelContext& context)
         : spec_(spec), input_(context.inputs.at(0)), training_(context.training) {
-        traits_.output = {pooled_shape(spec, input_.shape), input_.block};
+        traits_.output = {pooled_shape(spec, input_.shape), input_.block, input_.type};
         traits_.backward_reads_inputs = false;
         if (training_ && spec.kind == PoolKind::kMax) {
             constexpr std::int64_t kProbe = 2;  // the workspace grows in proportion to samples
             traits_.saved_bytes =
                 make(kProbe).workspace.get_size() / static_cast<std::size_t>(kProbe);
         }
+    }
+
+    [[nodiscard]] static bool takes_bf16(const PoolSpec& /*spec*/,
+                                         const KernelContext& /*context*/) {
+        return true;
     }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {

@@ -3,8 +3,10 @@
 #include "layers/cpu/batch_norm_loops.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include "core/bf16.hpp"
 #include "core/system/simd.hpp"
 
 namespace cohort {
@@ -14,16 +16,20 @@ constexpr std::int64_t kRun = 256;
 
 // One pixel's lanes as one value: the compiler maps it to whatever registers the target has, where
 // plain loops over lanes end in shuffles.
-template <int kLanes>
+template <class Element, int kLanes>
 struct Lanes {
-    using Type [[gnu::vector_size(kLanes * sizeof(float))]] = float;
+    using Type [[gnu::vector_size(kLanes * sizeof(Element))]] = Element;
 };
-template <>
-struct Lanes<1> {
-    using Type = float;
+template <class Element>
+struct Lanes<Element, 1> {
+    using Type = Element;
 };
 template <int kLanes>
-using Vector = typename Lanes<kLanes>::Type;
+using Vector = typename Lanes<float, kLanes>::Type;
+template <int kLanes>
+using Words = typename Lanes<std::uint32_t, kLanes>::Type;
+template <int kLanes>
+using Shorts = typename Lanes<std::uint16_t, kLanes>::Type;
 
 template <int kLanes>
 COHORT_INLINE inline Vector<kLanes> load(const float* from) {
@@ -32,8 +38,32 @@ COHORT_INLINE inline Vector<kLanes> load(const float* from) {
     return value;
 }
 template <int kLanes>
+COHORT_INLINE inline Vector<kLanes> load(const std::uint16_t* from) {
+    if constexpr (kLanes == 1) {
+        return float_of_bf16(*from);
+    } else {
+        Shorts<kLanes> upper;
+        std::memcpy(&upper, from, sizeof upper);
+        return std::bit_cast<Vector<kLanes>>(__builtin_convertvector(upper, Words<kLanes>) << 16);
+    }
+}
+template <int kLanes>
 COHORT_INLINE inline void store(float* to, const Vector<kLanes>& value) {
     std::memcpy(to, &value, sizeof value);
+}
+/// nearest_bf16() of all lanes.
+template <int kLanes>
+COHORT_INLINE inline void store(std::uint16_t* to, const Vector<kLanes>& value) {
+    if constexpr (kLanes == 1) {
+        *to = nearest_bf16(value);
+    } else {
+        const auto bits = std::bit_cast<Words<kLanes>>(value);
+        const Words<kLanes> rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+        const Words<kLanes> nan = (bits >> 16) | 0x40U;
+        const Words<kLanes> chosen = (bits & 0x7fffffffU) > 0x7f800000U ? nan : rounded;
+        const auto upper = __builtin_convertvector(chosen, Shorts<kLanes>);
+        std::memcpy(to, &upper, sizeof upper);
+    }
 }
 /// sums[lane] += values[lane] in double.
 template <int kLanes>
@@ -45,8 +75,8 @@ COHORT_INLINE inline void fold(const Vector<kLanes>& values, double* sums) {
     }
 }
 
-template <int kLanes>
-COHORT_INLINE inline void statistics_run(const float* x, const float* shift, std::int64_t pixels,
+template <int kLanes, class Element>
+COHORT_INLINE inline void statistics_run(const Element* x, const float* shift, std::int64_t pixels,
                                          double* sum, double* square) {
     using V = Vector<kLanes>;
     const V centre = load<kLanes>(shift);
@@ -69,9 +99,9 @@ COHORT_INLINE inline void statistics_run(const float* x, const float* shift, std
     fold<kLanes>(q[0] + q[1], square);
 }
 
-template <int kLanes, ReluMask kMask>
-COHORT_INLINE inline void reduce_run(const BnChannels& channels, std::int64_t c, const float* x,
-                                     const float* y, float* gradient, std::int64_t pixels,
+template <int kLanes, ReluMask kMask, class Element>
+COHORT_INLINE inline void reduce_run(const BnChannels& channels, std::int64_t c, const Element* x,
+                                     const Element* y, Element* gradient, std::int64_t pixels,
                                      double* sum, double* product) {
     using V = Vector<kLanes>;
     const V centre = load<kLanes>(channels.mean + c);
@@ -100,10 +130,10 @@ COHORT_INLINE inline void reduce_run(const BnChannels& channels, std::int64_t c,
     fold<kLanes>(q, product);
 }
 
-template <int kLanes>
-COHORT_INLINE inline void apply_group(const float* x, const float* scale, const float* offset,
-                                      const float* added, bool relu, std::int64_t pixels,
-                                      float* y) {
+template <int kLanes, class Element>
+COHORT_INLINE inline void apply_group(const Element* x, const float* scale, const float* offset,
+                                      const Element* added, bool relu, std::int64_t pixels,
+                                      Element* y) {
     using V = Vector<kLanes>;
     const V a = load<kLanes>(scale);
     const V b = load<kLanes>(offset);
@@ -121,10 +151,10 @@ COHORT_INLINE inline void apply_group(const float* x, const float* scale, const 
     }
 }
 
-template <int kLanes>
-COHORT_INLINE inline void gradient_group(const float* x, const float* gradient, const float* mean,
-                                         const float* a, const float* b, const float* d,
-                                         std::int64_t pixels, float* gradient_x) {
+template <int kLanes, class Element>
+COHORT_INLINE inline void gradient_group(const Element* x, const Element* gradient,
+                                         const float* mean, const float* a, const float* b,
+                                         const float* d, std::int64_t pixels, Element* gradient_x) {
     using V = Vector<kLanes>;
     const V va = load<kLanes>(a);
     const V vb = load<kLanes>(b);
@@ -165,20 +195,18 @@ COHORT_INLINE inline void for_each_run(const ChannelView& view, std::int64_t mos
     });
 }
 
-}  // namespace
-
-COHORT_SIMD_CLONES
-void bn_statistics(const ChannelView& view, const float* x, const float* shift, double* sum,
-                   double* square) {
+template <class Element>
+COHORT_INLINE inline void statistics(const ChannelView& view, const Element* x, const float* shift,
+                                     double* sum, double* square) {
     for_each_run(
         view, kRun, [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
             statistics_run<decltype(lanes)::value>(x + i, shift + c, n, sum + c, square + c);
         });
 }
 
-COHORT_SIMD_CLONES
-void bn_apply(const ChannelView& view, const float* x, const float* scale, const float* offset,
-              const float* added, bool relu, float* y) {
+template <class Element>
+COHORT_INLINE inline void apply(const ChannelView& view, const Element* x, const float* scale,
+                                const float* offset, const Element* added, bool relu, Element* y) {
     for_each_run(view, view.pixels,
                  [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
                      apply_group<decltype(lanes)::value>(x + i, scale + c, offset + c,
@@ -187,9 +215,10 @@ void bn_apply(const ChannelView& view, const float* x, const float* scale, const
                  });
 }
 
-COHORT_SIMD_CLONES
-void bn_reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask, const float* x,
-               const float* y, float* gradient, double* sum, double* product) {
+template <class Element>
+COHORT_INLINE inline void reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask,
+                                 const Element* x, const Element* y, Element* gradient, double* sum,
+                                 double* product) {
     with_constant<ReluMask::kNone, ReluMask::kFromInput, ReluMask::kFromOutput>(
         mask, [&](auto kind) COHORT_INLINE {
             constexpr ReluMask kMask = decltype(kind)::value;
@@ -203,15 +232,65 @@ void bn_reduce(const ChannelView& view, const BnChannels& channels, ReluMask mas
         });
 }
 
-COHORT_SIMD_CLONES
-void bn_input_gradient(const ChannelView& view, const float* x, const float* gradient,
-                       const float* mean, const float* a, const float* b, const float* d,
-                       float* gradient_x) {
+template <class Element>
+COHORT_INLINE inline void input_gradient(const ChannelView& view, const Element* x,
+                                         const Element* gradient, const float* mean, const float* a,
+                                         const float* b, const float* d, Element* gradient_x) {
     for_each_run(view, view.pixels,
                  [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
                      gradient_group<decltype(lanes)::value>(x + i, gradient + i, mean + c, a + c,
                                                             b + c, d + c, n, gradient_x + i);
                  });
+}
+
+}  // namespace
+
+template <>
+COHORT_SIMD_CLONES void bn_statistics(const ChannelView& view, const float* x, const float* shift,
+                                      double* sum, double* square) {
+    statistics(view, x, shift, sum, square);
+}
+template <>
+COHORT_SIMD_CLONES void bn_apply(const ChannelView& view, const float* x, const float* scale,
+                                 const float* offset, const float* added, bool relu, float* y) {
+    apply(view, x, scale, offset, added, relu, y);
+}
+template <>
+COHORT_SIMD_CLONES void bn_reduce(const ChannelView& view, const BnChannels& channels,
+                                  ReluMask mask, const float* x, const float* y, float* gradient,
+                                  double* sum, double* product) {
+    reduce(view, channels, mask, x, y, gradient, sum, product);
+}
+template <>
+COHORT_SIMD_CLONES void bn_input_gradient(const ChannelView& view, const float* x,
+                                          const float* gradient, const float* mean, const float* a,
+                                          const float* b, const float* d, float* gradient_x) {
+    input_gradient(view, x, gradient, mean, a, b, d, gradient_x);
+}
+
+template <>
+COHORT_SIMD_CLONES void bn_statistics(const ChannelView& view, const std::uint16_t* x,
+                                      const float* shift, double* sum, double* square) {
+    statistics(view, x, shift, sum, square);
+}
+template <>
+COHORT_SIMD_CLONES void bn_apply(const ChannelView& view, const std::uint16_t* x,
+                                 const float* scale, const float* offset,
+                                 const std::uint16_t* added, bool relu, std::uint16_t* y) {
+    apply(view, x, scale, offset, added, relu, y);
+}
+template <>
+COHORT_SIMD_CLONES void bn_reduce(const ChannelView& view, const BnChannels& channels,
+                                  ReluMask mask, const std::uint16_t* x, const std::uint16_t* y,
+                                  std::uint16_t* gradient, double* sum, double* product) {
+    reduce(view, channels, mask, x, y, gradient, sum, product);
+}
+template <>
+COHORT_SIMD_CLONES void bn_input_gradient(const ChannelView& view, const std::uint16_t* x,
+                                          const std::uint16_t* gradient, const float* mean,
+                                          const float* a, const float* b, const float* d,
+                                          std::uint16_t* gradient_x) {
+    input_gradient(view, x, gradient, mean, a, b, d, gradient_x);
 }
 
 }  // namespace cohort

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+// Tensors are of Element: float, or std::uint16_t for bfloat16. Statistics and sums are the same
+// for both.
 namespace cohort {
 
 /// A slice seen as [samples][groups][pixels][lanes]; the channel is group * lanes + lane.
@@ -15,12 +17,14 @@ struct ChannelView {
 
 /// sum[c] += sum (x - shift[c]); square[c] += sum (x - shift[c])^2. The shift keeps the variance
 /// from cancelling when |mean| >> deviation.
-void bn_statistics(const ChannelView& view, const float* x, const float* shift, double* sum,
+template <class Element>
+void bn_statistics(const ChannelView& view, const Element* x, const float* shift, double* sum,
                    double* square);
 
 /// y = x * scale[c] + offset[c] (+ added), ReLU when asked. `added` may be nullptr.
-void bn_apply(const ChannelView& view, const float* x, const float* scale, const float* offset,
-              const float* added, bool relu, float* y);
+template <class Element>
+void bn_apply(const ChannelView& view, const Element* x, const float* scale, const float* offset,
+              const Element* added, bool relu, Element* y);
 
 /// Per-channel constants of the backward pass.
 struct BnChannels {
@@ -35,12 +39,14 @@ enum class ReluMask { kNone, kFromInput, kFromOutput };
 
 /// With g = gradient, masked in place: sum[c] += sum g; product[c] += sum g (x - mean[c]).
 /// y is read only with kFromOutput.
-void bn_reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask, const float* x,
-               const float* y, float* gradient, double* sum, double* product);
+template <class Element>
+void bn_reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask, const Element* x,
+               const Element* y, Element* gradient, double* sum, double* product);
 
 /// gradient_x = a[c] g + b[c] (x - mean[c]) + d[c].
-void bn_input_gradient(const ChannelView& view, const float* x, const float* gradient,
+template <class Element>
+void bn_input_gradient(const ChannelView& view, const Element* x, const Element* gradient,
                        const float* mean, const float* a, const float* b, const float* d,
-                       float* gradient_x);
+                       Element* gradient_x);
 
 }  // namespace cohort

@@ -1,11 +1,15 @@
 #include "layers/cpu/conv_primitives.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "cohort/core/clock.hpp"
 #include "layers/cpu/dnnl_version.hpp"
+#include "layers/cpu/elements.hpp"
 
 namespace cohort {
 namespace {
@@ -30,17 +34,59 @@ private:
     dnnl::memory memory_;
 };
 
-double best_seconds(const dnnl::primitive& primitive,
-                    const std::unordered_map<int, dnnl::memory>& arguments) {
-    constexpr int kRuns = 4;  // the first warms up
+template <class Run>
+double best_seconds(const Run& work) {
+    constexpr int kRuns = 4;     // the first warms up
+    const ThreadCpuClock clock;  // what others do on the machine does not decide
     double best = std::numeric_limits<double>::infinity();
     for (int run = 0; run < kRuns; ++run) {
-        const auto start = std::chrono::steady_clock::now();
-        primitive.execute(dnnl_stream(), arguments);
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+        const Clock::Seconds start = clock.now();
+        work();
+        const Clock::Seconds took = clock.now() - start;
         best = run == 0 ? best : std::min(best, took.count());
     }
     return best;
+}
+
+/// Of converting a slice's tensor; 0 where it has the type.
+double conversion_seconds(const TensorFormat& format, ElementType type, std::int64_t samples) {
+    if (format.type == type) {
+        return 0;
+    }
+    const std::int64_t count = samples * format.sample_floats();
+    const std::vector<float> from(static_cast<std::size_t>(count));
+    std::vector<float> to(from.size());
+    return best_seconds(
+        [&] { convert_elements(format.type, from.data(), type, to.data(), count); });
+}
+
+/// Groups must divide the true channels, so grouped convolutions leave padding to oneDNN.
+Desc activation(const ConvOptions& options, TensorFormat format, ElementType type,
+                std::int64_t samples) {
+    format.type = type;
+    Desc desc = describe(format, samples);
+    if (options.groups > 1 && dims_of(desc)[1] != format.shape[0]) {
+        const Tag tag = format.block == 16 ? Tag::nChw16c : Tag::nChw8c;
+        desc = Desc({samples, format.shape[0], format.shape[1], format.shape[2]}, dnnl_type(type),
+                    tag);
+    }
+    return desc;
+}
+
+bool winograd_possible(const ConvOptions& o) {
+    return o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1;
+}
+
+/// What a direction may be; the first one is there on every machine.
+std::vector<ConvChoice> candidates(const ConvOptions& options, Precision precision) {
+    std::vector<ConvChoice> all{{kDirect, ElementType::kF32, {}}};
+    if (winograd_possible(options)) {
+        all.push_back({kWinograd, ElementType::kF32, {}});
+    }
+    if (precision == Precision::kBf16) {
+        all.push_back({kDirect, ElementType::kBf16, {}});
+    }
+    return all;
 }
 
 }  // namespace
@@ -48,7 +94,8 @@ double best_seconds(const dnnl::primitive& primitive,
 struct ConvPlan::Problem {
     Desc source;
     Desc output;
-    Desc bias;  ///< empty without bias
+    Desc weights;  ///< in any order
+    Desc bias;     ///< empty without bias
     Dims strides;
     Dims dilation;
     Dims padding;
@@ -59,7 +106,8 @@ ConvPlan::ConvPlan(const ConvSpec& spec, const KernelContext& context)
     const ConvOptions& o = spec.options;
     const Shape& x = input().shape;
     const auto [height, width] = conv_extents(o, x);
-    output_ = {Shape{o.channels, height, width}, preferred_channel_block()};
+    output_ = {Shape{o.channels, height, width}, preferred_channel_block(),
+               activation_type(context.precision)};
     const bool dense = o.groups == 1;
     input_channels_ = dense ? stored_channels(input()) : x[0];
     output_channels_ = dense ? stored_channels(output_) : o.channels;
@@ -67,23 +115,13 @@ ConvPlan::ConvPlan(const ConvSpec& spec, const KernelContext& context)
     const Dims weights = dense ? Dims{output_channels_, inputs, o.kernel, o.kernel}
                                : Dims{o.groups, o.channels / o.groups, inputs, o.kernel, o.kernel};
     canonical_ = Desc(weights, kF32, dense ? Tag::oihw : Tag::goihw);
-    any_weights_ = Desc(weights, kF32, Tag::any);
 }
 
-/// Groups must divide the true channels, so grouped convolutions leave padding to oneDNN.
-Desc ConvPlan::activation(const TensorFormat& format, std::int64_t samples) const {
-    Desc desc = describe(format, samples);
-    if (spec_.options.groups > 1 && dims_of(desc)[1] != format.shape[0]) {
-        const Tag tag = format.block == 16 ? Tag::nChw16c : Tag::nChw8c;
-        desc = Desc({samples, format.shape[0], format.shape[1], format.shape[2]}, kF32, tag);
-    }
-    return desc;
-}
-
-ConvPlan::Problem ConvPlan::problem(std::int64_t samples) const {
+ConvPlan::Problem ConvPlan::problem(ElementType type, std::int64_t samples) const {
     const ConvOptions& o = spec_.options;
-    return {.source = activation(input(), samples),
-            .output = activation(output_, samples),
+    return {.source = activation(o, input(), type, samples),
+            .output = activation(o, output_, type, samples),
+            .weights = Desc(dims_of(canonical_), dnnl_type(type), Tag::any),
             .bias = o.bias ? Desc({output_channels_}, kF32, Tag::a) : Desc(),
             .strides = {o.stride, o.stride},
             .dilation = {o.dilation - 1, o.dilation - 1},
@@ -107,98 +145,122 @@ dnnl::convolution_backward_data::primitive_desc ConvPlan::data_desc(const Proble
                                                                     dnnl::algorithm algorithm,
                                                                     const Desc& weights) const {
     return describe_backward<dnnl::convolution_backward_data>(
-        forward_desc(p, algorithm, any_weights_), algorithm, p.source, weights, p.output, p.strides,
+        forward_desc(p, algorithm, p.weights), algorithm, p.source, weights, p.output, p.strides,
         p.dilation, p.padding, p.padding);
 }
 
 dnnl::convolution_backward_weights::primitive_desc ConvPlan::weights_desc(
     const Problem& p, dnnl::algorithm algorithm, const Desc& weights) const {
     return describe_backward<dnnl::convolution_backward_weights>(
-        forward_desc(p, algorithm, any_weights_), algorithm, p.source, weights, p.bias, p.output,
+        forward_desc(p, algorithm, p.weights), algorithm, p.source, weights, p.bias, p.output,
         p.strides, p.dilation, p.padding, p.padding);
 }
 
-bool ConvPlan::winograd_possible() const {
-    const ConvOptions& o = spec_.options;
-    return o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1;
+template <class F>
+decltype(auto) ConvPlan::with_desc(Direction direction, const ConvChoice& choice,
+                                   std::int64_t samples, F&& f) const {
+    const Problem p = problem(choice.type, samples);
+    if (direction == Direction::kForward) {
+        const auto desc = forward_desc(p, choice.algorithm, p.weights);
+        return f(desc, desc.weights_desc());
+    }
+    if (direction == Direction::kData) {
+        const auto desc = data_desc(p, choice.algorithm, p.weights);
+        return f(desc, desc.weights_desc());
+    }
+    const auto desc = weights_desc(p, choice.algorithm, Desc(dims_of(canonical_), kF32, Tag::any));
+    return f(desc, desc.diff_weights_desc());
 }
 
-double ConvPlan::measure(Direction direction, dnnl::algorithm algorithm, std::int64_t samples) {
-    const Problem p = problem(samples);
+bool ConvPlan::usable(Direction direction, const ConvChoice& choice, std::int64_t samples) const {
+    try {
+        return with_desc(direction, choice, samples, [](const auto& desc, const Desc& /*order*/) {
+            return std::string_view(desc.impl_info_str()).find("ref") == std::string_view::npos;
+        });
+    } catch (const dnnl::error&) {
+        return false;  // oneDNN has none for this shape or machine
+    }
+}
+
+double ConvPlan::measure(Direction direction, const ConvChoice& choice,
+                         std::int64_t samples) const {
+    const Problem p = problem(choice.type, samples);
     const ScratchMemory source(p.source);
     const ScratchMemory output(p.output);
     const ScratchMemory bias(spec_.options.bias ? p.bias : Desc({1}, kF32, Tag::a));
-    // A primitive ignores the arguments that it does not have.
-    const auto seconds = [&](const auto& desc, const Desc& order) {
-        const ScratchMemory weights(order);
-        const ScratchMemory scratch(desc.scratchpad_desc());
-        return best_seconds(dnnl::primitive(desc.get()), {{DNNL_ARG_SRC, source},
-                                                          {DNNL_ARG_DIFF_SRC, source},
-                                                          {DNNL_ARG_WEIGHTS, weights},
-                                                          {DNNL_ARG_DIFF_WEIGHTS, weights},
-                                                          {DNNL_ARG_BIAS, bias},
-                                                          {DNNL_ARG_DIFF_BIAS, bias},
-                                                          {DNNL_ARG_DST, output},
-                                                          {DNNL_ARG_DIFF_DST, output},
-                                                          {DNNL_ARG_SCRATCHPAD, scratch}});
-    };
-    if (direction == Direction::kForward) {
-        const auto desc = forward_desc(p, algorithm, any_weights_);
-        return seconds(desc, desc.weights_desc());
-    }
-    if (direction == Direction::kData) {
-        const auto desc = data_desc(p, algorithm, any_weights_);
-        return seconds(desc, desc.weights_desc());
-    }
-    const auto desc = weights_desc(p, algorithm, any_weights_);
-    return seconds(desc, desc.diff_weights_desc());
+    const double seconds =
+        with_desc(direction, choice, samples, [&](const auto& desc, const Desc& order) {
+            const ScratchMemory weights(order);
+            const ScratchMemory scratch(desc.scratchpad_desc());
+            const dnnl::primitive primitive(desc.get());
+            // A primitive ignores the arguments that it does not have.
+            const std::unordered_map<int, dnnl::memory> arguments{
+                {DNNL_ARG_SRC, source},        {DNNL_ARG_DIFF_SRC, source},
+                {DNNL_ARG_WEIGHTS, weights},   {DNNL_ARG_DIFF_WEIGHTS, weights},
+                {DNNL_ARG_BIAS, bias},         {DNNL_ARG_DIFF_BIAS, bias},
+                {DNNL_ARG_DST, output},        {DNNL_ARG_DIFF_DST, output},
+                {DNNL_ARG_SCRATCHPAD, scratch}};
+            return best_seconds([&] { primitive.execute(dnnl_stream(), arguments); });
+        });
+    return seconds + conversion_seconds(input(), choice.type, samples) +
+           conversion_seconds(output_, choice.type, samples);
 }
 
-dnnl::algorithm ConvPlan::choose(Direction direction, std::int64_t samples) {
-    if (!winograd_possible()) {
-        return kDirect;
+/// What measurement finds on AVX-512 machines: Winograd's tiles and channels must be large enough;
+/// where there are products of bfloat16, they are as fast as it or faster.
+ConvChoice ConvPlan::choose_by_rule(Direction direction, std::int64_t samples) const {
+    constexpr std::int64_t kFewestChannels = 32;
+    constexpr std::int64_t kSmallestMap = 4;
+    const std::vector<ConvChoice> all = candidates(spec_.options, context_.precision);
+    const Shape& x = input().shape;
+    const bool large = x[0] >= kFewestChannels && spec_.options.channels >= kFewestChannels &&
+                       x[1] >= kSmallestMap && x[2] >= kSmallestMap;
+    for (auto choice = all.rbegin(); choice != all.rend(); ++choice) {
+        const bool wanted =
+            choice->algorithm == kWinograd ? large : choice->type != ElementType::kF32;
+        if (wanted && usable(direction, *choice, samples)) {
+            return *choice;
+        }
+    }
+    return all.front();
+}
+
+ConvChoice ConvPlan::choose(Direction direction, std::int64_t samples) {
+    const std::vector<ConvChoice> all = candidates(spec_.options, context_.precision);
+    if (all.size() == 1) {
+        return all.front();
+    }
+    if (context_.deterministic || context_.tuning == nullptr) {
+        return choose_by_rule(direction, samples);
     }
     const ConvOptions& o = spec_.options;
-    const Shape& x = input().shape;
-    if (context_.deterministic || context_.tuning == nullptr) {
-        // What measurement finds on AVX-512 machines: tiles and channels must be large enough.
-        constexpr std::int64_t kFewestChannels = 32;
-        constexpr std::int64_t kSmallestMap = 4;
-        if (x[0] < kFewestChannels || o.channels < kFewestChannels || x[1] < kSmallestMap ||
-            x[2] < kSmallestMap) {
-            return kDirect;
+    const std::string key =
+        "conv " + std::to_string(static_cast<int>(direction)) + " " + std::to_string(samples) +
+        to_string(input().shape) + std::to_string(o.channels) + "p" + std::to_string(o.padding) +
+        "l" + std::to_string(input().block) + (o.bias ? "b " : " ") +
+        (winograd_possible(o)
+             ? ""
+             : "k" + std::to_string(o.kernel) + "s" + std::to_string(o.stride) + "d" +
+                   std::to_string(o.dilation) + "g" + std::to_string(o.groups) + " ") +
+        (context_.precision == Precision::kBf16
+             ? "bf16 of " + std::string(word_of(input().type)) + " "
+             : "") +
+        kernel_machine();
+    const int known = context_.tuning->find(key);
+    if (known >= 0 && known < static_cast<int>(all.size())) {
+        return all[static_cast<std::size_t>(known)];
+    }
+    std::size_t fastest = 0;
+    double least = measure(direction, all.front(), samples);
+    for (std::size_t i = 1; i < all.size(); ++i) {
+        if (usable(direction, all[i], samples)) {
+            const double seconds = measure(direction, all[i], samples);
+            fastest = seconds < least ? i : fastest;
+            least = std::min(least, seconds);
         }
     }
-    const std::string key = "conv " + std::to_string(static_cast<int>(direction)) + " " +
-                            std::to_string(samples) + to_string(x) + std::to_string(o.channels) +
-                            "p" + std::to_string(o.padding) + "l" + std::to_string(input().block) +
-                            (o.bias ? "b " : " ") + kernel_machine();
-    const int known = context_.tuning == nullptr ? -1 : context_.tuning->find(key);
-    if (known >= 0) {
-        return known == 1 ? kWinograd : kDirect;
-    }
-    bool winograd = false;
-    try {
-        if (context_.deterministic || context_.tuning == nullptr) {
-            const Problem p = problem(samples);
-            static_cast<void>(forward_desc(p, kWinograd, any_weights_));
-            if (direction == Direction::kData) {
-                static_cast<void>(data_desc(p, kWinograd, any_weights_));
-            } else if (direction == Direction::kWeights) {
-                static_cast<void>(weights_desc(p, kWinograd, any_weights_));
-            }
-            winograd = true;
-        } else {
-            winograd =
-                measure(direction, kWinograd, samples) < measure(direction, kDirect, samples);
-        }
-    } catch (const dnnl::error&) {
-        winograd = false;  // oneDNN has none for this shape or machine
-    }
-    if (context_.tuning != nullptr) {
-        context_.tuning->remember(key, winograd ? 1 : 0);
-    }
-    return winograd ? kWinograd : kDirect;
+    context_.tuning->remember(key, static_cast<int>(fastest));
+    return all[fastest];
 }
 
 const ConvPrimitives& ConvPlan::prepare(std::int64_t samples) {
@@ -206,35 +268,37 @@ const ConvPrimitives& ConvPlan::prepare(std::int64_t samples) {
         return found->second;
     }
     return dnnl_checked("conv", [&]() -> const ConvPrimitives& {
-        const Problem p = problem(samples);
         ConvPrimitives made;
-        made.source = p.source;
-        made.output = p.output;
         // Weights are prepared once for all slices, so later sizes must take the first's order.
-        const auto chosen = [&](Direction direction, Chosen& own) -> const Chosen& {
+        const auto chosen = [&](Direction direction, ConvChoice& own) {
             if (made_.empty()) {
-                own = {choose(direction, samples), any_weights_};
+                own = choose(direction, samples);
+                const auto type = direction == Direction::kWeights ? ElementType::kF32 : own.type;
+                own.weights = Desc(dims_of(canonical_), dnnl_type(type), Tag::any);
             }
-            return own;
+            return problem(own.type, samples);
         };
-        const Chosen& ahead = chosen(Direction::kForward, forward_);
-        const auto forward = forward_desc(p, ahead.algorithm, ahead.weights);
+        const auto make = [&](auto& direction, const Problem& p, const auto& desc) {
+            direction = {.primitive = {desc},
+                         .source = p.source,
+                         .output = p.output,
+                         .scratch = desc.scratchpad_desc()};
+        };
+        const Problem ahead = chosen(Direction::kForward, forward_);
+        const auto forward = forward_desc(ahead, forward_.algorithm, forward_.weights);
         forward_.weights = forward.weights_desc();
-        made.forward = dnnl::convolution_forward(forward);
-        made.forward_scratch = forward.scratchpad_desc();
+        make(made.forward, ahead, forward);
         if (context_.training) {
-            const Chosen& own = chosen(Direction::kWeights, weights_);
-            const auto weights = weights_desc(p, own.algorithm, own.weights);
+            const Problem p = chosen(Direction::kWeights, weights_);
+            const auto weights = weights_desc(p, weights_.algorithm, weights_.weights);
             weights_.weights = weights.diff_weights_desc();
-            made.backward_weights = dnnl::convolution_backward_weights(weights);
-            made.weights_scratch = weights.scratchpad_desc();
+            make(made.weights, p, weights);
         }
         if (context_.training && context_.input_gradient) {
-            const Chosen& own = chosen(Direction::kData, data_);
-            const auto data = data_desc(p, own.algorithm, own.weights);
+            const Problem p = chosen(Direction::kData, data_);
+            const auto data = data_desc(p, data_.algorithm, data_.weights);
             data_.weights = data.weights_desc();
-            made.backward_data = dnnl::convolution_backward_data(data);
-            made.data_scratch = data.scratchpad_desc();
+            make(made.data, p, data);
         }
         return made_.emplace(samples, std::move(made)).first->second;
     });

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <string>
 
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/kernels.hpp"
@@ -9,21 +8,31 @@
 
 namespace cohort {
 
-/// The three directions of one convolution for one slice size.
-struct ConvPrimitives {
-    dnnl::convolution_forward forward;
-    dnnl::convolution_backward_data backward_data;  ///< empty when not wanted
-    dnnl::convolution_backward_weights backward_weights;
+/// One direction of a convolution for one slice size, and the memory that it reads and writes.
+template <class Primitive>
+struct ConvDirection {
+    Primitive primitive;
     dnnl::memory::desc source;
     dnnl::memory::desc output;
-    dnnl::memory::desc forward_scratch;
-    dnnl::memory::desc data_scratch;
-    dnnl::memory::desc weights_scratch;
+    dnnl::memory::desc scratch;
+};
+struct ConvPrimitives {
+    ConvDirection<dnnl::convolution_forward> forward;
+    ConvDirection<dnnl::convolution_backward_data> data;  ///< empty when not wanted
+    ConvDirection<dnnl::convolution_backward_weights> weights;
+};
+
+/// How a direction is computed.
+struct ConvChoice {
+    dnnl::algorithm algorithm = dnnl::algorithm::undef;
+    ElementType type = ElementType::kF32;  ///< of source and output as the primitive has them
+    dnnl::memory::desc weights;            ///< their order, or that of their gradient (kF32)
 };
 
 /// Makes and keeps the primitives of one convolution. Each direction runs direct or as Winograd
 /// F(4x4, 3x3) (Lavin & Gray 2015): a quarter of the multiplications at 1e-4 of the largest value
 /// as error bound (tested), whichever is faster here, measured at the first slice size. In
+/// Precision::kBf16 direct in bfloat16, or as before with source and output converted. In
 /// deterministic mode a fixed rule decides.
 class ConvPlan {
 public:
@@ -43,35 +52,35 @@ public:
         return input_channels_ != input().shape[0] || output_channels_ != spec_.options.channels;
     }
 
-    /// Row-major weights with the channels above, and as each direction wants them (after prepare).
+    /// Row-major weights with the channels above.
     [[nodiscard]] const dnnl::memory::desc& canonical_weights() const { return canonical_; }
-    [[nodiscard]] const dnnl::memory::desc& forward_weights() const { return forward_.weights; }
-    [[nodiscard]] const dnnl::memory::desc& data_weights() const { return data_.weights; }
-    [[nodiscard]] const dnnl::memory::desc& weights_gradient() const { return weights_.weights; }
+    /// Of each direction, after prepare.
+    [[nodiscard]] const ConvChoice& forward() const { return forward_; }
+    [[nodiscard]] const ConvChoice& data() const { return data_; }
+    [[nodiscard]] const ConvChoice& weights() const { return weights_; }
 
 private:
     enum class Direction { kForward, kData, kWeights };
     struct Problem;
-    /// What the first slice size decides for a direction.
-    struct Chosen {
-        dnnl::algorithm algorithm = dnnl::algorithm::undef;
-        dnnl::memory::desc weights;
-    };
-
     [[nodiscard]] const TensorFormat& input() const { return context_.inputs.front(); }
-    [[nodiscard]] dnnl::memory::desc activation(const TensorFormat& format,
-                                                std::int64_t samples) const;
-    [[nodiscard]] Problem problem(std::int64_t samples) const;
-    [[nodiscard]] dnnl::algorithm choose(Direction direction, std::int64_t samples);
-    [[nodiscard]] double measure(Direction direction, dnnl::algorithm algorithm,
-                                 std::int64_t samples);
+    [[nodiscard]] Problem problem(ElementType type, std::int64_t samples) const;
+    [[nodiscard]] ConvChoice choose(Direction direction, std::int64_t samples);
+    [[nodiscard]] ConvChoice choose_by_rule(Direction direction, std::int64_t samples) const;
+    /// oneDNN has it, and not as plain loops.
+    [[nodiscard]] bool usable(Direction direction, const ConvChoice& choice,
+                              std::int64_t samples) const;
+    [[nodiscard]] double measure(Direction direction, const ConvChoice& choice,
+                                 std::int64_t samples) const;
     [[nodiscard]] dnnl::convolution_forward::primitive_desc forward_desc(
         const Problem& problem, dnnl::algorithm algorithm, const dnnl::memory::desc& weights) const;
     [[nodiscard]] dnnl::convolution_backward_data::primitive_desc data_desc(
         const Problem& problem, dnnl::algorithm algorithm, const dnnl::memory::desc& weights) const;
     [[nodiscard]] dnnl::convolution_backward_weights::primitive_desc weights_desc(
         const Problem& problem, dnnl::algorithm algorithm, const dnnl::memory::desc& weights) const;
-    [[nodiscard]] bool winograd_possible() const;
+    /// f(description, order of its weights) of a direction with weights in any order.
+    template <class F>
+    decltype(auto) with_desc(Direction direction, const ConvChoice& choice, std::int64_t samples,
+                             F&& f) const;
 
     ConvSpec spec_;
     KernelContext context_;
@@ -79,10 +88,9 @@ private:
     std::int64_t input_channels_ = 0;
     std::int64_t output_channels_ = 0;
     dnnl::memory::desc canonical_;
-    dnnl::memory::desc any_weights_;
-    Chosen forward_;
-    Chosen data_;
-    Chosen weights_;  ///< their gradient
+    ConvChoice forward_;
+    ConvChoice data_;
+    ConvChoice weights_;
     std::map<std::int64_t, ConvPrimitives> made_;
 };
 

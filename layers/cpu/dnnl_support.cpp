@@ -47,6 +47,12 @@ std::int64_t preferred_channel_block() {
     }
 }
 
+bool has_bf16_products() {
+    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());  // a bit per extension
+    const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+    return (isa & wanted) == wanted;
+}
+
 const std::string& kernel_machine() {
     static const std::string machine = [] {
         const dnnl_version_t& version = *dnnl_version();
@@ -63,14 +69,14 @@ std::int64_t stored_channels(const TensorFormat& format) {
 
 dnnl::memory::desc describe(const TensorFormat& format, std::int64_t samples) {
     using Tag = dnnl::memory::format_tag;
-    constexpr auto kF32 = dnnl::memory::data_type::f32;
+    const dnnl::memory::data_type type = dnnl_type(format.type);
     const Shape& shape = format.shape;
     if (shape.rank() == 1) {
-        return {{samples, shape[0]}, kF32, Tag::nc};
+        return {{samples, shape[0]}, type, Tag::nc};
     }
     check_invariant(shape.rank() == 3, "activations are [F] or [C,H,W]");
     const Tag tag = format.block == 16 ? Tag::nChw16c : format.block == 8 ? Tag::nChw8c : Tag::nchw;
-    return {{samples, stored_channels(format), shape[1], shape[2]}, kF32, tag};
+    return {{samples, stored_channels(format), shape[1], shape[2]}, type, tag};
 }
 
 dnnl::primitive_attr user_scratchpad() {

@@ -20,12 +20,20 @@ namespace cohort {
 /// Channel block that oneDNN's convolutions like best here: 16, 8, or 1 (row-major).
 [[nodiscard]] std::int64_t preferred_channel_block();
 
+/// Whether oneDNN multiplies bfloat16 by instructions made for it: AMX or AVX-512 BF16.
+[[nodiscard]] bool has_bf16_products();
+
 /// What a choice by measurement holds for besides the problem: oneDNN's version, the instructions
 /// that it uses, and the processor.
 [[nodiscard]] const std::string& kernel_machine();
 
 /// Channels of a format in memory: rounded up to whole blocks.
 [[nodiscard]] std::int64_t stored_channels(const TensorFormat& format);
+
+[[nodiscard]] constexpr dnnl::memory::data_type dnnl_type(ElementType type) {
+    return type == ElementType::kBf16 ? dnnl::memory::data_type::bf16
+                                      : dnnl::memory::data_type::f32;
+}
 
 /// oneDNN's description of `samples` samples in `format`; rank 1 becomes [N,F], 3 [N,C,H,W]. The
 /// padding of blocked formats counts as ordinary channels (of zeros): oneDNN's fast kernels do not

@@ -49,6 +49,17 @@ template <class Primitive, class Forward, class... Operation>
 #endif
 }
 
+/// A product of matrices.
+[[nodiscard]] inline dnnl::matmul::primitive_desc describe_matmul(
+    const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& c,
+    const dnnl::primitive_attr& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
+    return {dnnl_engine(), a, b, c, attributes};
+#else
+    return {dnnl::matmul::desc(a, b, c), attributes, dnnl_engine()};
+#endif
+}
+
 /// What a pooling reads for each of its outputs; not dilated.
 struct PoolWindow {
     dnnl::memory::dims strides;

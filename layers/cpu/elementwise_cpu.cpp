@@ -2,54 +2,119 @@
 // comparisons are such that NaN passes through: the trainer's guard must see it.
 #include "layers/cpu/elementwise_cpu.hpp"
 
+#include "core/bf16.hpp"
 #include "core/system/simd.hpp"
 
 namespace cohort {
+namespace {
+
+COHORT_INLINE inline float as_float(const float* from) {
+    return *from;
+}
+COHORT_INLINE inline float as_float(const std::uint16_t* from) {
+    return float_of_bf16(*from);
+}
+COHORT_INLINE inline void put(float value, float* to) {
+    *to = value;
+}
+COHORT_INLINE inline void put(float value, std::uint16_t* to) {
+    *to = nearest_bf16(value);
+}
+
+/// Whether y is at most 0; bfloat16 compares as integers (a negative NaN is above infinity).
+COHORT_INLINE inline bool at_most_zero(float y) {
+    return y <= 0.0F;
+}
+COHORT_INLINE inline bool at_most_zero(std::uint16_t y) {
+    return y == 0 || (y >= 0x8000U && y <= 0xff80U);
+}
+COHORT_INLINE inline bool below_zero(float y) {
+    return y < 0.0F;
+}
+COHORT_INLINE inline bool below_zero(std::uint16_t y) {
+    return y > 0x8000U && y <= 0xff80U;
+}
+
+template <class Element>
+COHORT_INLINE inline void relu_loop(const Element* x, Element* y, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        y[i] = below_zero(x[i]) ? Element{} : x[i];
+    }
+}
+
+template <class Element>
+COHORT_INLINE inline void mask_loop(const Element* y, const Element* gradient, Element* to,
+                                    std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        to[i] = at_most_zero(y[i]) ? Element{} : gradient[i];
+    }
+}
+
+template <class Element>
+COHORT_INLINE inline void add_loop(const Element* __restrict a, const Element* __restrict b,
+                                   bool relu, Element* __restrict y, std::int64_t count) {
+    if (relu) {
+        for (std::int64_t i = 0; i < count; ++i) {
+            const float sum = as_float(a + i) + as_float(b + i);
+            put(sum < 0.0F ? 0.0F : sum, y + i);
+        }
+    } else {
+        for (std::int64_t i = 0; i < count; ++i) {
+            put(as_float(a + i) + as_float(b + i), y + i);
+        }
+    }
+}
+
+}  // namespace
 
 COHORT_SIMD_CLONES
 void relu_forward(const float* __restrict x, float* __restrict y, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-        y[i] = x[i] < 0.0F ? 0.0F : x[i];
-    }
+    relu_loop(x, y, count);
+}
+COHORT_SIMD_CLONES
+void relu_forward(const std::uint16_t* __restrict x, std::uint16_t* __restrict y,
+                  std::int64_t count) {
+    relu_loop(x, y, count);
 }
 
 COHORT_SIMD_CLONES
 void relu_in_place(float* y, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-        y[i] = y[i] < 0.0F ? 0.0F : y[i];
-    }
+    relu_loop(y, y, count);
+}
+COHORT_SIMD_CLONES
+void relu_in_place(std::uint16_t* y, std::int64_t count) {
+    relu_loop(y, y, count);
 }
 
 COHORT_SIMD_CLONES
 void relu_mask(const float* __restrict y, float* __restrict gradient, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-        gradient[i] = y[i] <= 0.0F ? 0.0F : gradient[i];
-    }
+    mask_loop(y, gradient, gradient, count);
+}
+COHORT_SIMD_CLONES
+void relu_mask(const std::uint16_t* __restrict y, std::uint16_t* __restrict gradient,
+               std::int64_t count) {
+    mask_loop(y, gradient, gradient, count);
 }
 
 COHORT_SIMD_CLONES
 void relu_backward(const float* __restrict y, const float* __restrict gradient,
                    float* __restrict gradient_out, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-        gradient_out[i] = y[i] <= 0.0F ? 0.0F : gradient[i];
-    }
+    mask_loop(y, gradient, gradient_out, count);
+}
+COHORT_SIMD_CLONES
+void relu_backward(const std::uint16_t* __restrict y, const std::uint16_t* __restrict gradient,
+                   std::uint16_t* __restrict gradient_out, std::int64_t count) {
+    mask_loop(y, gradient, gradient_out, count);
 }
 
 COHORT_SIMD_CLONES
-void add_forward(const float* __restrict a, const float* __restrict b, float* __restrict y,
+void add_forward(const float* a, const float* b, bool relu, float* y, std::int64_t count) {
+    add_loop(a, b, relu, y, count);
+}
+COHORT_SIMD_CLONES
+void add_forward(const std::uint16_t* a, const std::uint16_t* b, bool relu, std::uint16_t* y,
                  std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-        y[i] = a[i] + b[i];
-    }
-}
-
-COHORT_SIMD_CLONES
-void add_relu_forward(const float* __restrict a, const float* __restrict b, float* __restrict y,
-                      std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-        const float sum = a[i] + b[i];
-        y[i] = sum < 0.0F ? 0.0F : sum;
-    }
+    add_loop(a, b, relu, y, count);
 }
 
 COHORT_SIMD_CLONES
@@ -64,6 +129,13 @@ COHORT_SIMD_CLONES
 void accumulate(float* __restrict to, const float* __restrict from, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
         to[i] += from[i];
+    }
+}
+COHORT_SIMD_CLONES
+void accumulate(std::uint16_t* __restrict to, const std::uint16_t* __restrict from,
+                std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        to[i] = nearest_bf16(float_of_bf16(to[i]) + float_of_bf16(from[i]));
     }
 }
 

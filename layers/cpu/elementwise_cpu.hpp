@@ -6,20 +6,30 @@
 
 #include "cohort/core/thread_team.hpp"
 
+// Tensors of std::uint16_t are bfloat16: computed in single precision, rounded when they are
+// stored.
 namespace cohort {
 
 void relu_forward(const float* x, float* y, std::int64_t count);
+void relu_forward(const std::uint16_t* x, std::uint16_t* y, std::int64_t count);
 void relu_in_place(float* y, std::int64_t count);
+void relu_in_place(std::uint16_t* y, std::int64_t count);
 /// gradient = y > 0 ? gradient : 0, in place; y is the ReLU's output.
 void relu_mask(const float* y, float* gradient, std::int64_t count);
+void relu_mask(const std::uint16_t* y, std::uint16_t* gradient, std::int64_t count);
 /// gradient_out = y > 0 ? gradient : 0.
 void relu_backward(const float* y, const float* gradient, float* gradient_out, std::int64_t count);
-void add_forward(const float* a, const float* b, float* y, std::int64_t count);
-void add_relu_forward(const float* a, const float* b, float* y, std::int64_t count);
+void relu_backward(const std::uint16_t* y, const std::uint16_t* gradient,
+                   std::uint16_t* gradient_out, std::int64_t count);
+/// y = a + b, then ReLU when asked.
+void add_forward(const float* a, const float* b, bool relu, float* y, std::int64_t count);
+void add_forward(const std::uint16_t* a, const std::uint16_t* b, bool relu, std::uint16_t* y,
+                 std::int64_t count);
 /// y = scale a + b.
 void scaled_sum(float scale, const float* a, const float* b, float* y, std::int64_t count);
 /// to += from.
 void accumulate(float* to, const float* from, std::int64_t count);
+void accumulate(std::uint16_t* to, const std::uint16_t* from, std::int64_t count);
 /// y[n, f] += bias[f], then ReLU when asked.
 void bias_forward(float* y, const float* bias, std::int64_t samples, std::int64_t features,
                   bool relu);

@@ -6,9 +6,10 @@
 
 namespace cohort {
 
-/// Copies `samples` samples from one order of a shape to another; padding channels become zero.
-void convert_format(const TensorFormat& from, const float* source, const TensorFormat& to,
-                    float* target, std::int64_t samples);
+/// Copies `samples` samples from one order of a shape to another of the same type; padding channels
+/// become zero.
+void convert_format(const TensorFormat& from, const void* source, const TensorFormat& to,
+                    void* target, std::int64_t samples);
 
 /// Where an element of channel c, pixel p lies within a sample.
 inline std::int64_t element_offset(const TensorFormat& format, std::int64_t pixels, std::int64_t c,

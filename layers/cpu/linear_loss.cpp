@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
+#include "layers/cpu/matrix_product.hpp"
 #include "layers/cpu/softmax_loops.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -36,9 +36,11 @@ public:
           positions_(context.inputs.at(0).shape[0]),
           features_(context.inputs[0].shape[1]),
           classes_(spec.options.features),
+          product_(context.precision),
           team_(cpu_team(context.device)),
           used_(static_cast<std::size_t>(team_.size())) {
         traits_.output = {Shape{positions_, classes_}, 1};
+        traits_.forward_passes = 0;  // its output is never in memory
         traits_.weight_bytes = static_cast<std::size_t>(features_ * classes_) * sizeof(float);
         const auto room = static_cast<std::int64_t>(cpu_l2_bytes() / 2 / sizeof(float));
         block_ = std::clamp(room / (kRows + features_) / kLine * kLine, kLine, kMostClasses);
@@ -155,9 +157,9 @@ private:
         for (std::int64_t index = 0; index < blocks_; ++index) {
             const Block block = block_at(index);
             float* logits = chunk.exponentials + chunk.rows * block.first;
-            sgemm('N', 'T', chunk.rows, block.classes, features_, chunk.inputs, features_,
-                  binding_.parameters[0] + block.first * features_, features_, 0.0F, logits,
-                  block.classes);
+            product_('N', 'T', chunk.rows, block.classes, features_, chunk.inputs, features_,
+                     binding_.parameters[0] + block.first * features_, features_, 0.0F, logits,
+                     block.classes);
             for (std::int64_t row = 0; row < chunk.rows; ++row) {
                 maxima[index * chunk.rows + row] = take_in(
                     block, chunk.labels[row], logits + row * block.classes, chunk.states[row]);
@@ -216,12 +218,12 @@ private:
                            bool used) const {
         const float* weight = binding_.parameters[0] + block.first * features_;
         if (chunk.gradient != nullptr) {
-            sgemm('N', 'N', chunk.rows, features_, block.classes, gradient, block.classes, weight,
-                  features_, block.first == 0 ? 0.0F : 1.0F, chunk.gradient, features_);
+            product_('N', 'N', chunk.rows, features_, block.classes, gradient, block.classes,
+                     weight, features_, block.first == 0 ? 0.0F : 1.0F, chunk.gradient, features_);
         }
-        sgemm('T', 'N', block.classes, features_, chunk.rows, gradient, block.classes, chunk.inputs,
-              features_, used ? 1.0F : 0.0F, chunk.sums.weight + block.first * features_,
-              features_);
+        product_('T', 'N', block.classes, features_, chunk.rows, gradient, block.classes,
+                 chunk.inputs, features_, used ? 1.0F : 0.0F,
+                 chunk.sums.weight + block.first * features_, features_);
         if (bias_) {
             float* bias = chunk.sums.bias + block.first;
             if (!used) {
@@ -249,6 +251,7 @@ private:
     std::int64_t classes_;
     std::int64_t block_ = 0;  ///< classes of a block
     std::int64_t blocks_ = 0;
+    MatrixProduct product_;
     ThreadTeam& team_;
     std::vector<char> used_;  ///< per member: has written its sums
 };
@@ -256,7 +259,7 @@ private:
 }  // namespace
 
 MadeKernel make_linear_loss(const LinearSpec& spec, const KernelContext& context) {
-    return std::make_unique<LinearLossCpu>(spec, context);
+    return make_cpu_kernel<LinearLossCpu>(spec, context);
 }
 
 }  // namespace cohort

@@ -25,7 +25,9 @@ struct Replica::Impl {
           device(on),
           stream(on.create_stream()),
           tuning(make_tuning_cache(options.tuning_file)),
-          support(make_kernel_support(on, *stream, options.precision, options.deterministic)),
+          precision(on.kind() == DeviceKind::kCpu ? cpu_precision(options.precision)
+                                                  : options.precision),
+          support(make_kernel_support(on, *stream, precision, options.deterministic)),
           training(make_executor(options, true)),
           inference(make_executor(options, false)),
           arena(on) {
@@ -68,7 +70,7 @@ struct Replica::Impl {
                                       .training = for_training,
                                       .deterministic = options.deterministic,
                                       .recorded = options.recorded,
-                                      .precision = options.precision,
+                                      .precision = precision,
                                       .tuning = tuning.get(),
                                       .support = support.get()};
         return device.kind() == DeviceKind::kCuda ? make_whole_batch_executor(setting)
@@ -147,6 +149,7 @@ struct Replica::Impl {
     Device& device;
     std::unique_ptr<Stream> stream;
     std::shared_ptr<TuningCache> tuning;
+    Precision precision;  ///< what it computes in
     std::unique_ptr<KernelSupport> support;
     std::unique_ptr<Executor> training;
     std::unique_ptr<Executor> inference;

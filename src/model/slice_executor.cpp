@@ -10,6 +10,7 @@
 #include <span>
 
 #include "cohort/core/error.hpp"
+#include "core/bf16.hpp"
 #include "model/executor.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -25,6 +26,14 @@ struct Member {
     std::vector<const float*> inputs;
     std::vector<float*> input_gradients;
 };
+
+void read_outputs(ElementType type, const float* from, std::span<float> to) {
+    if (type == ElementType::kBf16) {
+        widen_bf16(reinterpret_cast<const std::uint16_t*>(from), to);
+    } else {
+        std::copy_n(from, to.size(), to.begin());
+    }
+}
 
 class SliceExecutor final : public Executor {
 public:
@@ -127,18 +136,19 @@ private:
             return;
         }
         run_kernel(planned, member);
-        const auto add = [&](const Place& to, const float* from) {
-            add_into(address(to, member), from,
-                     static_cast<std::int64_t>(to.sample_bytes / sizeof(float)) * member.samples);
+        const auto add = [&](int value, const float* from) {
+            const auto to = static_cast<std::size_t>(value);
+            const TensorFormat& format = compiled_.formats[to];
+            add_into(format.type, address(plan_->gradients[to], member), from,
+                     format.sample_floats() * member.samples);
         };
         for (const GradientWrite& write : planned.writes) {
             if (write.accumulate) {
-                add(plan_->gradients[static_cast<std::size_t>(write.value)],
-                    address(write.scratch, member));
+                add(write.value, address(write.scratch, member));
             }
         }
         for (const GradientAddition& addition : planned.additions) {
-            add(plan_->gradients[static_cast<std::size_t>(addition.to_value)],
+            add(addition.to_value,
                 address(plan_->gradients[static_cast<std::size_t>(addition.from_value)], member));
         }
     }
@@ -210,7 +220,9 @@ private:
         const float* values = address(plan_->activations[logits], member);
         const std::int64_t outputs = graph_.outputs();
         if (input_.logits != nullptr) {
-            std::copy_n(values, member.samples * outputs, input_.logits + member.begin * outputs);
+            read_outputs(compiled_.formats[logits].type, values,
+                         {input_.logits + member.begin * outputs,
+                          static_cast<std::size_t>(member.samples * outputs)});
             return;
         }
         LossSlice slice = loss_slice(member);

@@ -169,7 +169,7 @@ private:
         if (support_ != nullptr) {
             support_->add_into(format.type, at(to), at(from), count);
         } else {
-            add_into(at(to), at(from), count);
+            add_into(format.type, at(to), at(from), count);
         }
     }
 

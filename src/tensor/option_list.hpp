@@ -19,7 +19,8 @@ void each_device_option(Options& o, const Visit& visit, std::string_view what) {
            "DEVICE"},
           o.device);
     visit({"--precision",
-           "Of activations and products on a GPU (docs/cuda.md); the CPU has f32 alone"},
+           "Of activations and products (GPUs: docs/cuda.md); CPUs have f32 and bf16 "
+           "(docs/layers.md)"},
           o.precision);
 }
 

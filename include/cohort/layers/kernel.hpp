@@ -224,9 +224,13 @@ public:
 [[nodiscard]] std::unique_ptr<LossKernel> make_loss(LossKind kind, const KernelContext& context,
                                                     const Shape& output);
 
-/// to += from, `count` floats of host memory; used where a tensor has several consumers. On a GPU
+/// to += from, `count` elements of host memory; used where a tensor has several consumers. On a GPU
 /// KernelSupport::add_into does it.
-void add_into(float* to, const float* from, std::int64_t count);
+void add_into(ElementType type, void* to, const void* from, std::int64_t count);
+/// What the CPU computes in where `asked` is wanted: kF32 in place of kBf16 where the processor has
+/// no products of bfloat16, which is said once in the log. Errors: UsageError for those that only
+/// GPUs have.
+[[nodiscard]] Precision cpu_precision(Precision asked);
 
 /// @param file  where choices are kept from run to run, one per line; empty: nowhere. A file that
 /// cannot be read or written costs only the measurements: it is said once in the log.

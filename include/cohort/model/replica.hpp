@@ -63,7 +63,7 @@ struct LayerProfile {
 
 struct ReplicaOptions {
     bool deterministic = false;  ///< no choice by measurement: bit-identical from run to run
-    Precision precision = Precision::kF32;  ///< the CPU has kF32 alone
+    Precision precision = Precision::kF32;  ///< on a CPU: see cpu_precision()
     /// On a GPU: a step is recorded once per batch size and then queued as a whole; false: every
     /// kernel by itself (tests compare the two).
     bool recorded = true;

@@ -9,8 +9,7 @@
 
 namespace cohort {
 
-/// Type of a tensor's elements in device memory. The CPU computes in kF32 alone; kI32 is that of
-/// tokens.
+/// Type of a tensor's elements in device memory. kI32 is that of tokens; the CPU has no kF16.
 enum class ElementType : std::uint8_t { kF32, kBf16, kF16, kI32 };
 template <>
 inline constexpr auto kWords<ElementType> = std::to_array<std::string_view>({"f32", "bf16", "f16",

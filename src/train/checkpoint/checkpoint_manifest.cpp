@@ -131,6 +131,9 @@ void write_run(StoreWriter& writer, const RunSnapshot& snapshot) {
     for (const auto& [name, value] : snapshot.identity) {
         writer.set("/identity", name, value);
     }
+    if (!snapshot.bf16_arithmetic.empty()) {
+        writer.set("/run", "bf16_arithmetic", snapshot.bf16_arithmetic);
+    }
     for (const auto& [name, value] : integer_fields(snapshot)) {
         writer.set("/progress", name, *value);
     }
@@ -147,6 +150,9 @@ void write_run(StoreWriter& writer, const RunSnapshot& snapshot) {
 }
 
 void read_run(const StoreReader& reader, RunSnapshot& snapshot) {
+    if (reader.has_attribute("/run", "bf16_arithmetic")) {
+        snapshot.bf16_arithmetic = reader.attribute<std::string>("/run", "bf16_arithmetic");
+    }
     for (const auto& [name, value] : integer_fields(snapshot)) {
         *value = reader.attribute<std::int64_t>("/progress", name);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "formats/predictor_file.hpp"
 #include "formats/weights_file.hpp"
@@ -27,6 +28,19 @@ ModeSetting setting_of(const JobContext& parts, int workers) {
     return setting;
 }
 
+/// Errors: FileError when both are known and differ.
+void check_arithmetic(const std::string& manifest, const std::string& then,
+                      const std::string& now) {
+    if (!then.empty() && !now.empty() && then != now) {
+        fail<FileError>({.where = manifest,
+                         .what = "was written on another kind of processor: bf16 has other bits "
+                                 "here, which --deterministic rules out",
+                         .expected = then,
+                         .got = now,
+                         .hint = "a processor of that kind, or no --deterministic"});
+    }
+}
+
 }  // namespace
 
 RunStart find_start(JobContext& parts) {
@@ -42,6 +56,7 @@ RunStart find_start(JobContext& parts) {
         return {};
     }
     const RunSnapshot& snapshot = found->snapshot;
+    check_arithmetic(found->manifest, snapshot.bf16_arithmetic, bf16_arithmetic(options));
     parts.reference_batch = snapshot.reference_batch;
     return {.order = {.checkpoint = found->manifest, .version = snapshot.version},
             .leases = decode_lease_state(snapshot.lease_state),

@@ -59,6 +59,7 @@ RunSnapshot UpdateRecorder::snapshot() const {
     const OpenLeases& leases = records_.session.leases().open();
     RunSnapshot snapshot;
     snapshot.identity = run_identity(parts.options, parts.train_set->info());
+    snapshot.bf16_arithmetic = bf16_arithmetic(parts.options);
     snapshot.progress = records_.reporter.progress();
     snapshot.version = counts.version;
     snapshot.reference_batch = parts.reference_batch;

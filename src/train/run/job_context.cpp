@@ -83,6 +83,14 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
     return facts;
 }
 
+std::string bf16_arithmetic(const TrainOptions& options) {
+    const bool on_cpu =
+        options.device == "cpu" || (options.device == "auto" && usable_gpus().count == 0);
+    return options.deterministic && options.precision == Precision::kBf16 && on_cpu
+               ? fmt::format("{} by oneDNN {}", cpu_isa(), dnnl_version_text())
+               : "";
+}
+
 std::string device_of_this_rank(std::string_view option, const RankMap& map, int rank) {
     std::string device = device_of_rank(option, map, rank, gpus_for(option));
     if (option == "auto" && device == "cpu" && map.place_in_role(rank) == 0) {

@@ -36,6 +36,10 @@ namespace cohort {
 /// Batches in memory that `device` copies fastest from.
 [[nodiscard]] HostAllocator host_allocator(Device& device);
 
+/// With --deterministic and --precision bf16 on this host's CPU: what the bits depend on,
+/// "avx512_core by oneDNN 2.6.3"; else empty.
+[[nodiscard]] std::string bf16_arithmetic(const TrainOptions& options);
+
 /// @param tuning_file  file of measured choices, read and extended unless `deterministic`; its
 /// folder is made if needed
 [[nodiscard]] ReplicaOptions replica_options(Precision precision, bool deterministic,

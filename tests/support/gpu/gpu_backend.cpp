@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <string_view>
 #include <utility>
 
 namespace cohort::test {
@@ -23,11 +24,10 @@ std::ostream& operator<<(std::ostream& out, const Backend& backend) {
 }
 
 const std::vector<Backend>& all_backends() {
-    static const std::vector<Backend> kBackends{{"cpu", false, Precision::kF32},
-                                                {"cuda_f32", true, Precision::kF32},
-                                                {"cuda_tf32", true, Precision::kTf32},
-                                                {"cuda_bf16", true, Precision::kBf16},
-                                                {"cuda_f16", true, Precision::kF16}};
+    static const std::vector<Backend> kBackends{
+        {"cpu", false, Precision::kF32},       {"cuda_f32", true, Precision::kF32},
+        {"cuda_tf32", true, Precision::kTf32}, {"cuda_bf16", true, Precision::kBf16},
+        {"cuda_f16", true, Precision::kF16},   {"cpu_bf16", false, Precision::kBf16}};
     return kBackends;
 }
 
@@ -57,6 +57,8 @@ void need_gpu() {
 void need(const Backend& backend) {
     if (backend.cuda) {
         need_gpu();
+    } else if (cpu_precision(backend.precision) != backend.precision) {
+        GTEST_SKIP() << "no processor that multiplies bfloat16: " << cpu_isa();
     }
 }
 
@@ -70,7 +72,7 @@ constexpr std::make_integer_sequence<int, 16> kSixteen{};
 
 CheckOptions limits(const Backend& backend, double factor) {
     CheckOptions options{.threads = 2};
-    if (!backend.cuda) {
+    if (backend.name == std::string_view("cpu")) {
         options.tolerance = kDirectTolerance * factor;
         return options;
     }

@@ -13,7 +13,7 @@ namespace cohort::test {
 
 /// What a test of the engine runs on: the CPU, or a GPU in one of its precisions.
 struct Backend {
-    const char* name;  ///< "cpu", "cuda_f32", "cuda_tf32", "cuda_bf16", "cuda_f16"
+    const char* name;  ///< "cpu", "cuda_f32", "cuda_tf32", "cuda_bf16", "cuda_f16", "cpu_bf16"
     bool cuda;
     Precision precision;
 
@@ -31,13 +31,14 @@ struct Backend {
 };
 std::ostream& operator<<(std::ostream& out, const Backend& backend);
 
-/// The CPU first, then the GPU in f32, tf32, bf16 and f16.
+/// The CPU first, then the GPU in f32, tf32, bf16 and f16, then the CPU in bf16.
 [[nodiscard]] const std::vector<Backend>& all_backends();
 [[nodiscard]] std::vector<Backend> gpu_backends();
 /// For the names of parameterised tests.
 [[nodiscard]] std::string backend_name(const ::testing::TestParamInfo<Backend>& made);
 
-/// Skips the running test where the backend needs a GPU and there is none; a build with
+/// Skips the running test where the backend needs a GPU, or a processor that multiplies bfloat16,
+/// and there is none; a build with
 /// COHORT_GPU_REQUIRED (preset gpu) fails it instead. Called from SetUp.
 void need(const Backend& backend);
 void need_gpu();
@@ -50,7 +51,7 @@ void need_gpu();
 /// | cuda_f32 | largest element | 6e-5 | the same, sums in other orders, fast exp and rsqrt |
 /// | cuda_tf32 | norm of a tensor | 0.02 | 11 significant bits in products |
 /// | cuda_f16 | norm of a tensor | 0.04 | 11 bits in products and in all that is stored |
-/// | cuda_bf16 | norm of a tensor | 0.16 | 8 bits in both |
+/// | cuda_bf16, cpu_bf16 | norm of a tensor | 0.16 | 8 bits in both |
 ///
 /// Relative to the tensor compared. Of the short types the norm is limited: where the input of a
 /// ReLU, or two candidates of a maximum, are closer than the rounding, single elements of a

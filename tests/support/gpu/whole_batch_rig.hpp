@@ -78,8 +78,8 @@ public:
                      std::int64_t samples) override {
         std::memcpy(to, from, format.sample_bytes() * static_cast<std::size_t>(samples));
     }
-    void add_into(ElementType, void* to, const void* from, std::int64_t count) override {
-        cohort::add_into(static_cast<float*>(to), static_cast<const float*>(from), count);
+    void add_into(ElementType type, void* to, const void* from, std::int64_t count) override {
+        cohort::add_into(type, to, from, count);
     }
     void unscale(float*, std::int64_t) override {
         scales.push_back(values_.loss_scale);

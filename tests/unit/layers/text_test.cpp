@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "support/layers/reference_check.hpp"
+#include "support/gpu/gpu_backend.hpp"
 
 namespace cohort::test {
 namespace {
@@ -121,6 +121,20 @@ TEST_P(TextLayers, MatchTheReference) {
     SCOPED_TRACE("\n" + twin.graph.describe());
     for (const int threads : {1, 3}) {
         expect_matches(twin, {13, 1, 7}, {.threads = threads, .deterministic = threads == 3});
+    }
+}
+
+TEST_P(TextLayers, MatchTheReferenceInBf16) {
+    const Backend backend{"cpu_bf16", false, Precision::kBf16};
+    need(backend);
+    if (IsSkipped()) {
+        return;
+    }
+    const Twin twin = GetParam().make();
+    SCOPED_TRACE("\n" + twin.graph.describe());
+    for (const int threads : {1, 3}) {
+        const auto owned = backend.replica(twin.graph, {.deterministic = threads == 3}, threads);
+        expect_matches(twin, owned->replica, {13, 1, 7}, limits(backend));
     }
 }
 
