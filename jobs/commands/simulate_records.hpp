@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/task.hpp"
 #include "cohort/sim/simulation.hpp"
 
 namespace cohort {

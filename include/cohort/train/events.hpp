@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/task.hpp"
 #include "cohort/model/replica.hpp"
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/drop_record.hpp"

@@ -25,7 +25,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kTrainSamples = 11;
+constexpr std::int64_t kTrainSamples = 41;
 constexpr std::int64_t kTestSamples = 3;
 
 /// Sample i is [i, i/2, 7]; its targets are [2i, 100 - i].
@@ -52,7 +52,7 @@ DatasetSpec spec() {
     spec.sample_shape = {3};
     spec.type = SampleType::kF32;
     spec.targets = 2;
-    spec.chunk_samples = 4;
+    spec.chunk_samples = 32;
     return spec;
 }
 
@@ -67,7 +67,8 @@ protected:
         return path;
     }
     static void add(DatasetWriter& writer, DatasetGroup group, std::int64_t count) {
-        writer.append(group, std::as_bytes(std::span(samples_of(count))), {}, targets_of(0, count));
+        const std::vector<float> samples = samples_of(count);
+        writer.append(group, std::as_bytes(std::span(samples)), {}, targets_of(0, count));
     }
     std::string open_error(const std::string& path) {
         return message_of<FileError>([&] { (void)open_dataset(path, "train", thread_); });
@@ -87,13 +88,15 @@ TEST_F(TargetsTest, AreReadAsTheyWereWritten) {
     EXPECT_EQ(info.positions(), 0);
     // Of 0..n-1: mean (n-1)/2, variance (n^2-1)/12.
     const double deviation = std::sqrt((kTrainSamples * kTrainSamples - 1) / 12.0);
-    EXPECT_THAT(info.target_mean, ElementsAre(10.0F, 95.0F));
+    EXPECT_THAT(info.target_mean, ElementsAre(40.0F, 80.0F));
     EXPECT_THAT(info.target_std,
                 ElementsAre(static_cast<float>(2 * deviation), static_cast<float>(deviation)));
-    const RawChunk chunk = source->read_chunk(1);
+    const std::int64_t last = info.chunks() - 1;
+    ASSERT_EQ(last, 1);
+    EXPECT_EQ(source->read_chunk(0).targets, targets_of(0, 32));
+    const RawChunk chunk = source->read_chunk(last);
     EXPECT_TRUE(chunk.labels.empty());
-    EXPECT_EQ(chunk.targets, targets_of(4, 4));
-    EXPECT_EQ(source->read_chunk(2).targets, targets_of(8, 3));
+    EXPECT_EQ(chunk.targets, targets_of(32, kTrainSamples - 32));
     const auto test = open_dataset(path, "test", thread_);
     EXPECT_EQ(test->info().target_mean, info.target_mean) << "those of the train group";
     EXPECT_EQ(test->read_chunk(0).targets, targets_of(0, 3));
@@ -210,9 +213,18 @@ TEST_F(TargetImportTest, IntegersOfNumpyAreTargetsWhenAsked) {
     EXPECT_EQ(chunk("test").targets, (std::vector<float>{7, 8}));
     asked.classes = 9;
     EXPECT_THROW(import(asked), UsageError);
-    write(file("y_test.npy"), npy("|u1", "1", "\7"));
-    asked.classes = 0;
-    EXPECT_THAT(error(asked), HasSubstr("1 target(s)"));
+}
+
+TEST_F(TargetImportTest, FilesMustAgreeInTheirTargets) {
+    write_samples();
+    write(file("y_train.npy"), npy("<f4", "3", bytes<float>({1, 2, 3})));
+    write(file("y_test.npy"), npy("<f4", "1, 2", bytes<float>({1, 2})));
+    EXPECT_THAT(error(options()), HasSubstr("with 2 target(s)"));
+    write(file("y_test.npy"), npy("|i1", "1", "\1"));
+    EXPECT_THAT(error(options()), HasSubstr("samples differ from those of the first file"));
+    ImportOptions classes = options();
+    classes.classes = 3;
+    EXPECT_THAT(message_of<UsageError>([&] { import(classes); }), HasSubstr("--classes"));
 }
 
 TEST_F(TargetImportTest, ColumnsOfCsvAreTargets) {
