@@ -172,8 +172,9 @@ std::string checksum_text(const GroupChecksum& train, const GroupChecksum& test,
                            test.samples, vocabulary_checksum(info));
     }
     return fmt::format(
-        "crc32 train/samples:{:08x} train/labels:{:08x} test/samples:{:08x} test/labels:{:08x}",
-        train.samples, train.labels, test.samples, test.labels);
+        "crc32 train/samples:{:08x} train/{}:{:08x} test/samples:{:08x} test/{}:{:08x}",
+        train.samples, labels_name(info), train.labels, test.samples, labels_name(info),
+        test.labels);
 }
 
 std::string checksum_entry(const std::string& text, const std::string& name) {
@@ -202,6 +203,22 @@ void check_values(std::span<const std::byte> samples, const SampleSetInfo& info,
     }
 }
 
+void check_targets(std::span<const float> targets, std::int64_t targets_per_sample,
+                   std::int64_t first, std::string_view where) {
+    const auto wrong =
+        std::ranges::find_if(targets, [](float target) { return !std::isfinite(target); });
+    if (wrong != targets.end()) {
+        const std::int64_t at = wrong - targets.begin();
+        fail<FileError>(
+            {.where = where,
+             .what = fmt::format("target {} of sample {} is not finite", at % targets_per_sample,
+                                 first + at / targets_per_sample),
+             .expected = "finite numbers",
+             .got = fmt::format("{}", *wrong),
+             .hint = "mending the sample or leaving it out"});
+    }
+}
+
 void check_classes(std::int64_t classes, std::int64_t train_labels, std::string_view where) {
     constexpr std::int64_t kAlwaysFine = std::int64_t{1} << 17;
     const std::int64_t most = std::clamp<std::int64_t>(train_labels, kAlwaysFine, INT32_MAX);
@@ -221,19 +238,20 @@ void compare_chunk(ChunkChecksum& known, std::uint32_t checksum, std::int64_t fi
 void check_contents(OpenGroup& open, const std::string& group) {
     take_recorded(open, group);
     SampleSetInfo& info = open.info;
-    const std::string name = info.tokens() ? kVocabulary : group + "/labels";
-    const std::string bytes = info.tokens()
-                                  ? checksum_entry(vocabulary_checksum(info), kVocabulary)
-                                  : text_of(crc32_of(std::as_bytes(std::span(open.labels))));
+    const std::string beside = info.tokens() ? kVocabulary : labels_name(info);
+    const std::string name = info.tokens() ? beside : group + "/" + beside;
+    const std::string bytes =
+        info.tokens() ? checksum_entry(vocabulary_checksum(info), kVocabulary)
+                      : text_of(crc32_of(std::as_bytes(std::span(open.targets)),
+                                         crc32_of(std::as_bytes(std::span(open.labels)))));
     const std::string recorded = checksum_entry(info.checksum, name);
     require_checksum(
         recorded.empty() || recorded == bytes, fmt::format("{}:/{}", open.watch.path(), name),
-        info.tokens() ? "the vocabulary is damaged" : "the labels are damaged", recorded, bytes);
+        fmt::format("the {} {} damaged", beside, info.tokens() ? "is" : "are"), recorded, bytes);
     check_ends(open);
     if (info.checksum.empty()) {
-        info.checksum = fmt::format("crc32 {}:{} first chunk:{:08x} last chunk:{:08x}",
-                                    info.tokens() ? kVocabulary : "labels", bytes,
-                                    *open.checksums.front(), *open.checksums.back());
+        info.checksum = fmt::format("crc32 {}:{} first chunk:{:08x} last chunk:{:08x}", beside,
+                                    bytes, *open.checksums.front(), *open.checksums.back());
     }
 }
 

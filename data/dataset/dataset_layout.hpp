@@ -21,8 +21,10 @@ inline constexpr const char* kVersionAttribute = "version";
 inline constexpr const char* kClassesAttribute = "classes";
 inline constexpr const char* kMeanAttribute = "mean";
 inline constexpr const char* kStdAttribute = "std";
-inline constexpr const char* kSourceAttribute = "source";      // optional
-inline constexpr const char* kChecksumAttribute = "checksum";  // optional
+inline constexpr const char* kTargetMeanAttribute = "target_mean";  // beside targets
+inline constexpr const char* kTargetStdAttribute = "target_std";    // beside targets
+inline constexpr const char* kSourceAttribute = "source";           // optional
+inline constexpr const char* kChecksumAttribute = "checksum";       // optional
 /// Beside `samples`, optional: CRC-32 of each `samples` (its attribute) samples, uint32.
 inline constexpr const char* kChunkChecksums = "samples_crc32";
 inline constexpr const char* kChecksumSamplesAttribute = "samples";
@@ -30,8 +32,15 @@ inline constexpr const char* kChecksumSamplesAttribute = "samples";
 /// the kind of tokens.
 inline constexpr const char* kVocabulary = "vocabulary";
 inline constexpr const char* kTokensAttribute = "tokens";
+inline constexpr const char* kLabels = "labels";
+inline constexpr const char* kTargets = "targets";
 inline constexpr const char* kTrainGroup = "train";
 inline constexpr const char* kTestGroup = "test";
+
+/// kLabels or kTargets: what a group has beside its samples, unless they are tokens.
+[[nodiscard]] inline const char* labels_name(const SampleSetInfo& info) {
+    return info.targets > 0 ? kTargets : kLabels;
+}
 
 /// 256 samples, or as many as fit into 1 MiB if those are fewer; at least one.
 [[nodiscard]] std::int64_t default_chunk_samples(std::size_t sample_bytes);
@@ -40,14 +49,15 @@ inline constexpr const char* kTestGroup = "test";
 [[nodiscard]] hid_t sample_hdf5_type(SampleType type);
 
 /// CRC-32 of the data sets of one group, as they are in memory: samples row-major in their type,
-/// labels as int32, both little-endian.
+/// labels as int32, targets as float32, all little-endian.
 struct GroupChecksum {
     std::uint32_t samples = 0;
-    std::uint32_t labels = 0;
+    std::uint32_t labels = 0;  ///< or targets
 };
 
 /// The text of the `checksum` attribute:
-/// `crc32 train/samples:01234567 train/labels:... test/samples:... test/labels:...`; of tokens
+/// `crc32 train/samples:01234567 train/labels:... test/samples:... test/labels:...`, or
+/// with `targets` in the place of `labels`; of tokens
 /// `crc32 train/samples:... test/samples:... vocabulary:...`, the last where there is one.
 [[nodiscard]] std::string checksum_text(const GroupChecksum& train, const GroupChecksum& test,
                                         const SampleSetInfo& info);
@@ -67,7 +77,8 @@ struct OpenGroup {
     Hdf5Handle file;
     Hdf5Handle samples;
     SampleSetInfo info;
-    std::vector<std::int32_t> labels;      ///< [info.samples]; empty for tokens
+    std::vector<std::int32_t> labels;      ///< [info.samples]; empty for tokens and targets
+    std::vector<float> targets;            ///< [info.samples, info.targets]
     std::vector<ChunkChecksum> checksums;  ///< [info.chunks()]: recorded or of the first read
     std::string where;                     ///< file and `samples`, for errors
 };
@@ -82,6 +93,11 @@ void read_samples(const OpenGroup& open, std::int64_t first, std::int64_t count,
 /// @param first number of the first sample, as messages count
 void check_values(std::span<const std::byte> samples, const SampleSetInfo& info, std::int64_t first,
                   std::string_view where);
+
+/// FileError for the first target that is not finite, naming its sample and its number.
+/// @param first number of the first sample, as messages count
+void check_targets(std::span<const float> targets, std::int64_t targets_per_sample,
+                   std::int64_t first, std::string_view where);
 
 /// FileError when the number of classes must be a mistake: more than 131072 and more than the train
 /// group has labels, so that most classes would have no sample and the network's last layer would
@@ -99,9 +115,9 @@ void write_vocabulary(hid_t file, const Vocabulary& vocabulary, const std::strin
 void compare_chunk(ChunkChecksum& known, std::uint32_t checksum, std::int64_t first,
                    std::int64_t count, std::string_view where);
 
-/// Takes over the checksums that the file records and compares labels, first and last chunk with
-/// them: damage at the end of a file shows here, not hours later. Sets info.checked and, where the
-/// file has none, info.checksum. On the HDF5 thread.
+/// Takes over the checksums that the file records and compares labels or targets, first and last
+/// chunk with them: damage at the end of a file shows here, not hours later. Sets info.checked and,
+/// where the file has none, info.checksum. On the HDF5 thread.
 void check_contents(OpenGroup& open, const std::string& group);
 
 }  // namespace cohort

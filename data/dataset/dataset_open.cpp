@@ -18,33 +18,40 @@ namespace cohort {
 
 namespace {
 
-void read_attributes(const Hdf5Handle& file, const std::string& path, SampleSetInfo& info) {
+/// @return the version of the layout
+std::int64_t read_attributes(const Hdf5Handle& file, const std::string& path, SampleSetInfo& info) {
     const std::string format = hdf5_read<std::string>(file.id(), kFormatAttribute, path);
     require_file(format == kDatasetFormat, path + "@" + kFormatAttribute,
                  "not a dataset of this program", kDatasetFormat, format);
     const std::int64_t version = hdf5_read<std::int64_t>(file.id(), kVersionAttribute, path);
-    require_file(version == kDatasetVersion, path + "@" + kVersionAttribute,
-                 "another version of the layout", std::to_string(kDatasetVersion),
+    require_file(version == kDatasetVersion || version == kTargetsVersion,
+                 path + "@" + kVersionAttribute, "another version of the layout",
+                 fmt::format("{}, with targets {}", kDatasetVersion, kTargetsVersion),
                  std::to_string(version));
-    info.classes = hdf5_read<std::int64_t>(file.id(), kClassesAttribute, path);
-    require_file(info.classes >= 1, path + "@" + kClassesAttribute, "unusable number of classes",
-                 "at least 1", std::to_string(info.classes));
+    if (version == kDatasetVersion) {
+        info.classes = hdf5_read<std::int64_t>(file.id(), kClassesAttribute, path);
+        require_file(info.classes >= 1, path + "@" + kClassesAttribute,
+                     "unusable number of classes", "at least 1", std::to_string(info.classes));
+    }
     info.source = hdf5_has_attribute(file.id(), kSourceAttribute, path)
                       ? hdf5_read<std::string>(file.id(), kSourceAttribute, path)
                       : path;
     if (hdf5_has_attribute(file.id(), kChecksumAttribute, path)) {
         info.checksum = hdf5_read<std::string>(file.id(), kChecksumAttribute, path);
     }
+    return version;
 }
 
-/// Reads `mean` or `std`: one value for all channels or one per channel.
-std::vector<float> read_per_channel(const Hdf5Handle& file, const std::string& path,
-                                    const char* name, std::int64_t channels, bool positive) {
+/// Reads a mean or a deviation: one value for all channels or targets, or one for each.
+/// @param each  "channel" or "target"
+std::vector<float> read_each(const OpenGroup& open, const char* name, std::string_view each,
+                             std::int64_t count, bool positive) {
+    const std::string& path = open.watch.path();
     const std::string where = path + "@" + name;
-    const auto values = hdf5_read<std::vector<double>>(file.id(), name, path);
-    require_file(values.size() == 1 || values.size() == static_cast<std::size_t>(channels), where,
+    const auto values = hdf5_read<std::vector<double>>(open.file.id(), name, path);
+    require_file(values.size() == 1 || values.size() == static_cast<std::size_t>(count), where,
                  "wrong number of values",
-                 channels == 1 ? "1" : fmt::format("1 or {} (one per channel)", channels),
+                 count == 1 ? "1" : fmt::format("1 or {} (one per {})", count, each),
                  std::to_string(values.size()));
     std::vector<float> result;
     for (const double value : values) {
@@ -53,7 +60,7 @@ std::vector<float> read_per_channel(const Hdf5Handle& file, const std::string& p
                      positive ? "a number above 0" : "a finite number", fmt::format("{}", value));
         result.push_back(single);
     }
-    result.resize(static_cast<std::size_t>(channels), result.front());
+    result.resize(static_cast<std::size_t>(count), result.front());
     return result;
 }
 
@@ -196,6 +203,11 @@ std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string&
                      "samples of uint8 or float32 when they are not tokens");
         return {};
     }
+    const std::string targets = fmt::format("/{}/{}", group, kTargets);
+    require_file(!hdf5_exists(file.id(), targets), path + ":" + targets,
+                 "targets in a file of classes",
+                 fmt::format("{}={} for targets", kVersionAttribute, kTargetsVersion),
+                 std::to_string(kDatasetVersion));
     const Hdf5Handle labels = open_existing(file, path, name);
     check_filters(labels, where);
     const Hdf5Handle type = hdf5_type_of(labels.id(), where);
@@ -216,6 +228,36 @@ std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string&
                          .got = fmt::format("{}", *wrong)});
     }
     return {wide.begin(), wide.end()};
+}
+
+/// Sets info.targets and what belongs to it.
+void read_targets(OpenGroup& open, const std::string& group) {
+    SampleSetInfo& info = open.info;
+    const std::string& path = open.watch.path();
+    const std::string name = fmt::format("/{}/{}", group, kTargets);
+    const std::string where = path + ":" + name;
+    const std::string labels = fmt::format("/{}/{}", group, kLabels);
+    require_file(!info.tokens(), where, "targets beside tokens", "samples of uint8 or float32",
+                 std::string(word_of(info.type)));
+    require_file(!hdf5_exists(open.file.id(), labels), path + ":" + labels, "labels beside targets",
+                 "one of them", "both", fmt::format("version {} for labels", kDatasetVersion));
+    const Hdf5Handle targets = open_existing(open.file, path, name);
+    check_filters(targets, where);
+    const Hdf5Handle type = hdf5_type_of(targets.id(), where);
+    require_file(H5Tget_class(type.id()) == H5T_FLOAT, where, "wrong type", "float32",
+                 hdf5_type_name(type.id()), "targets.astype('float32')");
+    const std::vector<std::int64_t> shape = hdf5_shape(targets.id(), where);
+    require_file(shape.size() == 2 && shape[0] == info.samples && shape[1] >= 1, where,
+                 "wrong shape", fmt::format("[{},D], D targets per sample", info.samples),
+                 format_shape(shape), shape.size() == 1 ? "targets[:, None] for one target" : "");
+    info.targets = shape[1];
+    open.targets.resize(static_cast<std::size_t>(info.samples * info.targets));
+    hdf5_check(
+        H5Dread(targets.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, open.targets.data()),
+        where, "cannot read the targets (truncated or damaged)");
+    check_targets(open.targets, info.targets, 0, where);
+    info.target_mean = read_each(open, kTargetMeanAttribute, "target", info.targets, false);
+    info.target_std = read_each(open, kTargetStdAttribute, "target", info.targets, true);
 }
 
 /// Samples of the train group, whichever group is open; of the open group when there is no train
@@ -252,7 +294,7 @@ void read_samples(const OpenGroup& open, std::int64_t first, std::int64_t count,
 OpenGroup open_group(const std::string& path, const std::string& group) {
     OpenGroup open{.watch = FileWatch(path)};
     open.file = hdf5_open_file(path);
-    read_attributes(open.file, path, open.info);
+    const bool targets = read_attributes(open.file, path, open.info) == kTargetsVersion;
     const std::string name = "/" + group + "/samples";
     open.where = path + ":" + name;
     open.samples = open_existing(open.file, path, name, hdf5_without_chunk_cache(open.where).id());
@@ -263,13 +305,17 @@ OpenGroup open_group(const std::string& path, const std::string& group) {
         open.info.vocabulary = read_vocabulary(open.file, path);
     } else {
         const std::int64_t channels = open.info.sample_shape.front();
-        open.info.mean = read_per_channel(open.file, path, kMeanAttribute, channels, false);
-        open.info.std = read_per_channel(open.file, path, kStdAttribute, channels, true);
+        open.info.mean = read_each(open, kMeanAttribute, "channel", channels, false);
+        open.info.std = read_each(open, kStdAttribute, "channel", channels, true);
     }
     check_storage(open, path);
-    check_classes(open.info.classes, train_samples(open) * open.info.positions(),
-                  path + "@" + kClassesAttribute);
-    open.labels = read_labels(open.file, path, group, open.info);
+    if (targets) {
+        read_targets(open, group);
+    } else {
+        check_classes(open.info.classes, train_samples(open) * open.info.positions(),
+                      path + "@" + kClassesAttribute);
+        open.labels = read_labels(open.file, path, group, open.info);
+    }
     check_contents(open, group);
     return open;
 }

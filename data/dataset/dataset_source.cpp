@@ -45,10 +45,12 @@ public:
         chunk.first_sample = index * about.chunk_samples;
         chunk.samples = std::min(about.chunk_samples, about.samples - chunk.first_sample);
         chunk.data.resize(static_cast<std::size_t>(chunk.samples) * about.sample_bytes());
-        if (!about.tokens()) {
-            const auto first = open_.labels.begin() + chunk.first_sample;
-            chunk.labels.assign(first, first + chunk.samples);
-        }
+        const auto part = [&](const auto& all, std::int64_t each) {
+            const auto first = all.begin() + chunk.first_sample * each;
+            return std::vector(first, first + chunk.samples * each);
+        };
+        chunk.labels = part(open_.labels, open_.labels.empty() ? 0 : 1);
+        chunk.targets = part(open_.targets, about.targets);
         thread_.run([&] { read_samples(open_, chunk.first_sample, chunk.samples, chunk.data); });
         check(index, chunk);
         return chunk;
@@ -77,6 +79,7 @@ GroupChecksum group_checksum(SampleSource& source) {
         const RawChunk chunk = source.read_chunk(index);
         checksum.samples = crc32_of(chunk.data, checksum.samples);
         checksum.labels = crc32_of(std::as_bytes(std::span(chunk.labels)), checksum.labels);
+        checksum.labels = crc32_of(std::as_bytes(std::span(chunk.targets)), checksum.labels);
     }
     return checksum;
 }
@@ -84,8 +87,8 @@ GroupChecksum group_checksum(SampleSource& source) {
 /// Names the data set whose entry differs; both texts are lists of `name:value`.
 void compare_checksums(const std::string& path, const std::string& recorded,
                        const std::string& computed) {
-    for (const char* name :
-         {"train/samples", "train/labels", "test/samples", "test/labels", kVocabulary}) {
+    for (const char* name : {"train/samples", "train/labels", "train/targets", "test/samples",
+                             "test/labels", "test/targets", kVocabulary}) {
         const std::string expected = checksum_entry(recorded, name);
         const std::string got = checksum_entry(computed, name);
         require_file(expected == got, fmt::format("{}:/{}", path, name), "the checksum differs",

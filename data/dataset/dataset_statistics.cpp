@@ -55,8 +55,8 @@ void ChannelStatistics::add_typed(std::span<const std::byte> samples) {
     count_ = total;
 }
 
-std::vector<double> ChannelStatistics::standard_deviation() const {
-    std::vector<double> result(channels_, 1.0);
+std::vector<double> ChannelStatistics::standard_deviation(double of_constant) const {
+    std::vector<double> result(channels_, of_constant);
     for (std::size_t channel = 0; channel < channels_; ++channel) {
         const double variance = count_ > 0 ? squares_[channel] / count_ : 0.0;
         if (static_cast<float>(std::sqrt(variance)) > 0.0F) {

@@ -15,6 +15,7 @@
 #include <zlib.h>
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -30,6 +31,12 @@ constexpr std::uint64_t kStructureBytes = std::uint64_t{1} << 20U;
 /// share one value.
 constexpr std::int64_t kMostChannels = 4096;
 
+/// None of labels.
+std::optional<ChannelStatistics> target_statistics_of(const DatasetSpec& spec) {
+    return spec.targets > 0 ? std::optional(ChannelStatistics(spec.targets, 1, SampleType::kF32))
+                            : std::nullopt;
+}
+
 /// None of tokens.
 std::optional<ChannelStatistics> statistics_of(const DatasetSpec& spec) {
     if (holds_tokens(spec.type)) {
@@ -43,6 +50,7 @@ std::optional<ChannelStatistics> statistics_of(const DatasetSpec& spec) {
 SampleSetInfo info_of(const DatasetSpec& spec) {
     SampleSetInfo info{.sample_shape = spec.sample_shape, .type = spec.type};
     info.classes = spec.classes > 0 ? spec.classes : std::int64_t{INT32_MAX};
+    info.targets = spec.targets;
     info.vocabulary = spec.vocabulary;
     return info;
 }
@@ -80,6 +88,11 @@ void check_spec(const DatasetSpec& spec) {
         refuse("chunks of 4 GiB and more", fmt::format("at most {} samples", most),
                std::to_string(spec.chunk_samples));
     }
+    if (spec.targets < 0 || spec.targets > kMostTargets || (tokens && spec.targets > 0)) {
+        refuse("unusable number of targets",
+               tokens ? "0 of tokens" : fmt::format("0 to {}", kMostTargets),
+               std::to_string(spec.targets));
+    }
     if (spec.classes < 0) {
         refuse("unusable number of classes", "0 or more", std::to_string(spec.classes));
     }
@@ -93,6 +106,7 @@ struct GroupWriter {
     std::int64_t written = 0;        ///< samples in the file
     std::int64_t count = 0;          ///< samples written and pending
     std::vector<std::int32_t> labels;
+    std::vector<float> targets;
     std::vector<std::uint32_t> chunk_checksums;
     GroupChecksum checksum;
 };
@@ -104,7 +118,8 @@ struct DatasetWriter::State {
         : output(std::move(target), thread, Hdf5Priority::kInput, kStructureBytes),
           spec(std::move(dataset_spec)),
           info(info_of(spec)),
-          statistics(statistics_of(spec)) {
+          statistics(statistics_of(spec)),
+          target_statistics(target_statistics_of(spec)) {
         if (spec.chunk_samples == 0) {
             spec.chunk_samples = default_chunk_samples(info.sample_bytes());
         }
@@ -123,7 +138,8 @@ struct DatasetWriter::State {
     DatasetSpec spec;
     SampleSetInfo info;  ///< shape, type, vocabulary; classes: a label's limit
     std::array<GroupWriter, 2> groups{{{.name = kTrainGroup}, {.name = kTestGroup}}};
-    std::optional<ChannelStatistics> statistics;  ///< none of tokens
+    std::optional<ChannelStatistics> statistics;         ///< none of tokens
+    std::optional<ChannelStatistics> target_statistics;  ///< none of labels
     std::int32_t largest_label = 0;
 
     [[nodiscard]] std::size_t chunk_bytes() const {
@@ -138,7 +154,7 @@ struct DatasetWriter::State {
     void create(GroupWriter& group) const;
     void write_chunk(GroupWriter& group, std::span<const std::byte> samples);
     [[nodiscard]] Hdf5Handle write_list(const GroupWriter& group, const char* name, hid_t type,
-                                        const void* values, hsize_t count);
+                                        const void* values, std::span<const hsize_t> shape);
     void write_lists(const GroupWriter& group);
     [[nodiscard]] std::int64_t classes() const {
         return spec.classes > 0 ? spec.classes : std::int64_t{largest_label} + 1;
@@ -147,7 +163,8 @@ struct DatasetWriter::State {
 
     // On the caller's thread.
     void check(const GroupWriter& group, std::span<const std::byte> samples,
-               std::span<const std::int32_t> labels) const;
+               std::span<const std::int32_t> labels, std::span<const float> targets) const;
+    void check_classes_or_targets() const;
     void collect(GroupWriter& group, std::span<const std::byte> samples);
 };
 
@@ -197,26 +214,33 @@ void DatasetWriter::State::write_chunk(GroupWriter& group, std::span<const std::
 
 /// Writes 32-bit numbers beside the samples; their data set, open.
 Hdf5Handle DatasetWriter::State::write_list(const GroupWriter& group, const char* name, hid_t type,
-                                            const void* values, hsize_t count) {
+                                            const void* values, std::span<const hsize_t> shape) {
     const std::string place = where(group, name);
-    output.reserve(count * sizeof(std::int32_t));
-    Hdf5Handle list = hdf5_own(
-        H5Dcreate2(output.id(), fmt::format("/{}/{}", group.name, name).c_str(), type,
-                   hdf5_space({&count, 1}, place).id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-        place, "cannot create the data set");
+    output.reserve(std::accumulate(shape.begin(), shape.end(), sizeof(std::int32_t),
+                                   std::multiplies<std::uint64_t>()));
+    Hdf5Handle list =
+        hdf5_own(H5Dcreate2(output.id(), fmt::format("/{}/{}", group.name, name).c_str(), type,
+                            hdf5_space(shape, place).id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                 place, "cannot create the data set");
     hdf5_check(H5Dwrite(list.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), place,
                "cannot write");
     return list;
 }
 
 void DatasetWriter::State::write_lists(const GroupWriter& group) {
-    if (!info.tokens()) {
-        write_list(group, "labels", H5T_NATIVE_INT32, group.labels.data(), group.labels.size())
-            .close(where(group, "labels"));
+    const auto count = static_cast<hsize_t>(group.count);
+    if (info.targets > 0) {
+        write_list(group, kTargets, H5T_NATIVE_FLOAT, group.targets.data(),
+                   std::array{count, static_cast<hsize_t>(info.targets)})
+            .close(where(group, kTargets));
+    } else if (!info.tokens()) {
+        write_list(group, kLabels, H5T_NATIVE_INT32, group.labels.data(), std::array{count})
+            .close(where(group, kLabels));
     }
     const std::string place = where(group, kChunkChecksums);
-    Hdf5Handle checksums = write_list(group, kChunkChecksums, H5T_NATIVE_UINT32,
-                                      group.chunk_checksums.data(), group.chunk_checksums.size());
+    Hdf5Handle checksums =
+        write_list(group, kChunkChecksums, H5T_NATIVE_UINT32, group.chunk_checksums.data(),
+                   std::array<hsize_t, 1>{group.chunk_checksums.size()});
     hdf5_write(checksums.id(), kChecksumSamplesAttribute, spec.chunk_samples, place);
     checksums.close(place);
 }
@@ -226,8 +250,13 @@ void DatasetWriter::State::write_attributes() {
         hdf5_write(output.id(), name, value, output.path());
     };
     write(kFormatAttribute, kDatasetFormat);
-    write(kVersionAttribute, std::int64_t{kDatasetVersion});
-    write(kClassesAttribute, classes());
+    write(kVersionAttribute, std::int64_t{target_statistics ? kTargetsVersion : kDatasetVersion});
+    if (target_statistics) {
+        write(kTargetMeanAttribute, target_statistics->mean());
+        write(kTargetStdAttribute, target_statistics->standard_deviation());
+    } else {
+        write(kClassesAttribute, classes());
+    }
     if (statistics) {
         write(kMeanAttribute, statistics->mean());
         write(kStdAttribute, statistics->standard_deviation());
@@ -241,29 +270,50 @@ void DatasetWriter::State::write_attributes() {
 }
 
 void DatasetWriter::State::check(const GroupWriter& group, std::span<const std::byte> samples,
-                                 std::span<const std::int32_t> labels) const {
+                                 std::span<const std::int32_t> labels,
+                                 std::span<const float> targets) const {
     check_invariant(output.open(), "a committed dataset is not written to");
     const std::size_t count = samples.size() / info.sample_bytes();
-    const std::size_t expected = info.tokens() ? 0 : count;  // labels
-    if (samples.size() % info.sample_bytes() != 0 || labels.size() != expected) {
-        fail<ShapeError>(
-            {.where = where(group, "samples"),
-             .what = "samples and labels do not match",
-             .expected =
-                 fmt::format("samples of {} bytes, {} labels", info.sample_bytes(), expected),
-             .got = fmt::format("{} bytes, {} labels", samples.size(), labels.size())});
+    const std::size_t expected = info.tokens() || info.targets > 0 ? 0 : count;  // labels
+    const std::size_t numbers = count * static_cast<std::size_t>(info.targets);
+    if (samples.size() % info.sample_bytes() != 0 || labels.size() != expected ||
+        targets.size() != numbers) {
+        fail<ShapeError>({.where = where(group, "samples"),
+                          .what = "samples and labels do not match",
+                          .expected = fmt::format("samples of {} bytes, {} labels, {} targets",
+                                                  info.sample_bytes(), expected, numbers),
+                          .got = fmt::format("{} bytes, {} labels, {} targets", samples.size(),
+                                             labels.size(), targets.size())});
     }
     const std::int64_t end = info.classes;
     const auto wrong =
         std::ranges::find_if(labels, [&](std::int32_t label) { return label < 0 || label >= end; });
     if (wrong != labels.end()) {
         const std::int64_t index = group.count + (wrong - labels.begin());
-        fail<FileError>({.where = where(group, "labels"),
+        fail<FileError>({.where = where(group, kLabels),
                          .what = fmt::format("label {} is out of range", index),
                          .expected = fmt::format("0 to {}", end - 1),
                          .got = fmt::format("{}", *wrong)});
     }
+    check_targets(targets, info.targets, group.count, where(group, kTargets));
     check_values(samples, info, group.count, where(group, "samples"));
+}
+
+void DatasetWriter::State::check_classes_or_targets() const {
+    if (!target_statistics) {
+        return check_classes(classes(), groups[0].count * info.positions(),
+                             output.path() + "@" + kClassesAttribute);
+    }
+    const std::vector<double> deviations = target_statistics->standard_deviation(0);
+    const auto constant = std::ranges::find(deviations, 0.0);
+    if (constant != deviations.end()) {
+        const auto target = static_cast<std::size_t>(constant - deviations.begin());
+        fail<FileError>({.where = where(groups[0], kTargets),
+                         .what = fmt::format("target {} is the same in all train samples", target),
+                         .expected = "numbers that differ",
+                         .got = fmt::format("{}", target_statistics->mean()[target]),
+                         .hint = "leaving this target out"});
+    }
 }
 
 /// Writes complete chunks, keeps the rest.
@@ -293,18 +343,23 @@ DatasetWriter::DatasetWriter(OutputFile file, DatasetSpec spec, Hdf5Thread& thre
 DatasetWriter::~DatasetWriter() = default;
 
 void DatasetWriter::append(DatasetGroup group, std::span<const std::byte> samples,
-                           std::span<const std::int32_t> labels) {
+                           std::span<const std::int32_t> labels, std::span<const float> targets) {
     State& state = *state_;
     GroupWriter& to = state.of(group);
-    state.check(to, samples, labels);
+    state.check(to, samples, labels, targets);
     for (const std::int32_t label : labels) {
         state.largest_label = std::max(state.largest_label, label);
     }
     to.labels.insert(to.labels.end(), labels.begin(), labels.end());
+    to.targets.insert(to.targets.end(), targets.begin(), targets.end());
     to.checksum.labels = crc32_of(std::as_bytes(labels), to.checksum.labels);
+    to.checksum.labels = crc32_of(std::as_bytes(targets), to.checksum.labels);
     to.count += static_cast<std::int64_t>(samples.size() / state.info.sample_bytes());
     if (group == DatasetGroup::kTrain && state.statistics) {
         state.statistics->add(samples);
+    }
+    if (group == DatasetGroup::kTrain && state.target_statistics) {
+        state.target_statistics->add(std::as_bytes(targets));
     }
     state.collect(to, samples);
 }
@@ -321,8 +376,7 @@ void DatasetWriter::commit() {
         require_file(group.count > 0, fmt::format("{}:/{}", path, group.name), "the set is empty",
                      "at least one sample", "none");
     }
-    check_classes(state.classes(), samples(DatasetGroup::kTrain) * state.info.positions(),
-                  path + "@" + kClassesAttribute);
+    state.check_classes_or_targets();
     const std::uint64_t bytes = state.output.run([&] {
         for (GroupWriter& group : state.groups) {
             if (!group.pending.empty()) {

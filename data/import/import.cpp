@@ -43,6 +43,12 @@ void check_options(const ImportOptions& options) {
         refuse("an option that text has not", "no --shape, --classes and --label-column",
                "--format text");
     }
+    if (!options.target_columns.empty() && options.label_column != plain.label_column) {
+        refuse("a label beside targets", "--label-column or --target-columns", "both");
+    }
+    if ((options.regression || !options.target_columns.empty()) && options.classes != 0) {
+        refuse("classes beside targets", "no --classes", std::to_string(options.classes));
+    }
     const bool folder = options.format == ImportFormat::kFolder;
     if (folder && (!options.shape.empty() || options.label_column != plain.label_column)) {
         refuse("an option that folders of images have not", "--size instead of --shape",
@@ -56,6 +62,18 @@ void check_options(const ImportOptions& options) {
                   options.context != plain.context)) {
         refuse("an option of text only", "--tokens, --vocabulary and --context with --format text",
                word_of(options.format));
+    }
+}
+
+/// Once the format is known.
+void check_targets_of(ImportFormat format, const ImportOptions& options) {
+    const bool csv = format == ImportFormat::kCsv;
+    if ((options.regression && !csv && format != ImportFormat::kNpy) ||
+        (!options.target_columns.empty() && !csv)) {
+        fail<UsageError>({.where = "import",
+                          .what = "an option that this format has not",
+                          .expected = "--target-columns with csv, --regression with npy or csv",
+                          .got = word_of(format)});
     }
 }
 
@@ -102,8 +120,8 @@ void read_files(ImportFormat format, const std::vector<ImportFile>& files,
         case ImportFormat::kIdx: return import_idx(files, sink);
         case ImportFormat::kCifar10:
         case ImportFormat::kCifar100: return import_cifar(format, files, sink);
-        case ImportFormat::kNpy: return import_npy(files, sink);
-        case ImportFormat::kCsv: return import_csv(files, options.label_column, sink);
+        case ImportFormat::kNpy: return import_npy(files, options.regression, sink);
+        case ImportFormat::kCsv: return import_csv(files, options, sink);
         case ImportFormat::kFolder:
         case ImportFormat::kText:
         case ImportFormat::kAuto: break;
@@ -175,6 +193,7 @@ std::vector<ImportPair> pair_files(const std::vector<ImportFile>& files,
 ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
     check_options(options);
     ImportSelection selection = select_import_files(options);
+    check_targets_of(selection.format, options);
     const OutputFile output = check_output({.option = "--output",
                                             .path = options.output,
                                             .overwrite = options.overwrite,

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace cohort {
@@ -74,20 +75,40 @@ std::vector<std::int32_t> read_integer_labels(InputStream& stream, std::int64_t 
     return labels;
 }
 
-void import_samples(InputStream& stream, const ImportPair& pair,
-                    std::span<const std::int32_t> labels, const std::vector<std::int64_t>& shape,
-                    SampleType type, bool big_endian, ImportSink& sink, bool channels_last) {
+std::vector<float> read_target_numbers(InputStream& stream, std::int64_t count, std::size_t width,
+                                       bool big_endian, char kind) {
+    std::vector<float> numbers;
+    std::vector<std::byte> block(width * 65536);
+    for (std::int64_t done = 0; done < count;) {
+        const auto part = static_cast<std::size_t>(std::min<std::int64_t>(count - done, 65536));
+        const auto bytes = std::span(block).first(part * width);
+        stream.read(bytes, fmt::format("the {} targets", count));
+        for (std::size_t i = 0; i < part; ++i, ++done) {
+            const std::int64_t bits =
+                decode_integer(bytes.subspan(i * width, width), big_endian, kind != 'u');
+            numbers.push_back(kind != 'f' ? static_cast<float>(bits)
+                              : width == sizeof(float)
+                                  ? std::bit_cast<float>(static_cast<std::int32_t>(bits))
+                                  : static_cast<float>(std::bit_cast<double>(bits)));
+        }
+    }
+    return numbers;
+}
+
+void import_samples(InputStream& stream, const ImportPair& pair, const ImportLabels& labels,
+                    const std::vector<std::int64_t>& shape, SampleType type, bool big_endian,
+                    ImportSink& sink, bool channels_last) {
     require_file(shape.front() == static_cast<std::int64_t>(labels.size()), stream.path(),
                  fmt::format("samples and labels of {} do not match", pair.labels.path),
                  fmt::format("{} samples", labels.size()), fmt::format("{}", shape.front()));
-    if (labels.empty()) {
+    if (labels.size() == 0) {
         return stream.require_end();
     }
     std::vector<std::int64_t> stored(shape.begin() + 1, shape.end());
     if (channels_last) {
         std::ranges::rotate(stored, stored.end() - 1);
     }
-    sink.begin(pair, stored, type);
+    sink.begin(pair, stored, type, 0, labels.targets);
     const std::size_t bytes = sink.sample_bytes();
     const auto block = static_cast<std::size_t>(sink.block_samples());
     std::vector<std::byte> samples(block * bytes);
@@ -103,7 +124,11 @@ void import_samples(InputStream& stream, const ImportPair& pair,
             channels_to_front(read.subspan(k * bytes, bytes), stored.front(),
                               type == SampleType::kU8 ? 1 : sizeof(float));
         }
-        sink.append(read, labels.subspan(done, part));
+        const auto of_part = [&](const auto& all) {
+            const std::size_t each = all.size() / labels.size();
+            return std::span(all).subspan(done * each, part * each);
+        };
+        sink.append(read, of_part(labels.classes), of_part(labels.numbers));
         done += part;
     }
     stream.require_end();

@@ -25,6 +25,16 @@ struct ImportPair {
     ImportFile labels;
 };
 
+/// What belongs to the samples of a file: a class each, or `targets` numbers each.
+struct ImportLabels {
+    std::vector<std::int32_t> classes;  ///< [N]; empty beside targets
+    std::vector<float> numbers;         ///< [N, targets]
+    std::int64_t targets = 0;           ///< 0: classes
+    [[nodiscard]] std::size_t size() const {
+        return targets > 0 ? numbers.size() / static_cast<std::size_t>(targets) : classes.size();
+    }
+};
+
 /// Where the formats put what they read: makes the writer when the first file is known, checks
 /// that all files agree, draws the test split.
 class ImportSink {
@@ -36,12 +46,15 @@ public:
     ~ImportSink();
 
     /// Announces files with samples of shape `found` (without N): [H,W] is stored as [1,H,W], and
-    /// options.shape of the same size replaces it. `classes` is the format's own, 0 if none.
+    /// options.shape of the same size replaces it. `classes` is the format's own, 0 if none;
+    /// `targets` of a sample, 0: it has a label.
     /// Errors: FileError when the file does not agree with options.shape or an earlier file.
     void begin(const ImportPair& files, std::vector<std::int64_t> found, SampleType type,
-               std::int64_t classes = 0);
-    /// Adds samples of the announced files. Errors: FileError naming file and sample.
-    void append(std::span<const std::byte> samples, std::span<const std::int32_t> labels);
+               std::int64_t classes = 0, std::int64_t targets = 0);
+    /// Adds samples of the announced files with their labels or targets. Errors: FileError naming
+    /// file and sample.
+    void append(std::span<const std::byte> samples, std::span<const std::int32_t> labels,
+                std::span<const float> targets = {});
     /// Errors: FileError when train or test is empty, or when the labels seem to be ids.
     void commit();
 
@@ -61,7 +74,8 @@ private:
 
     void check_labels(std::span<const std::int32_t> labels) const;
     void check_classes() const;
-    void split(std::span<const std::byte> samples, std::span<const std::int32_t> labels);
+    void split(std::span<const std::byte> samples, std::span<const std::int32_t> labels,
+               std::span<const float> targets);
 
     const ImportOptions& options_;
     OutputFile output_;
@@ -88,7 +102,8 @@ private:
 
 void import_idx(const std::vector<ImportFile>& files, ImportSink& sink);
 void import_cifar(ImportFormat format, const std::vector<ImportFile>& files, ImportSink& sink);
-void import_npy(const std::vector<ImportFile>& files, ImportSink& sink);
+/// @param regression  integer labels are targets, as those in floating point always are
+void import_npy(const std::vector<ImportFile>& files, bool regression, ImportSink& sink);
 /// The images of a folder, in the order of their paths. Errors: FileError for a folder without, or
 /// with images at places that are neither CLASS/IMAGE nor SPLIT/CLASS/IMAGE.
 [[nodiscard]] std::vector<std::string> list_images(const std::string& root);
@@ -98,7 +113,7 @@ void import_npy(const std::vector<ImportFile>& files, ImportSink& sink);
 /// order. @return a line for people: images and classes
 [[nodiscard]] std::string import_folder(std::vector<ImportFile> images,
                                         const ImportOptions& options, ImportSink& sink);
-void import_csv(const std::vector<ImportFile>& files, const std::string& label_column,
+void import_csv(const std::vector<ImportFile>& files, const ImportOptions& options,
                 ImportSink& sink);
 
 /// Writes windows of the tokens of text. Returns ImportReport::note. Errors: FileError naming file
@@ -126,13 +141,16 @@ class InputStream;
 [[nodiscard]] std::vector<std::int32_t> read_integer_labels(InputStream& stream, std::int64_t count,
                                                             std::size_t width, bool big_endian,
                                                             bool is_signed);
+/// Targets. @param kind  'f' (4 or 8 bytes), 'i' or 'u'
+[[nodiscard]] std::vector<float> read_target_numbers(InputStream& stream, std::int64_t count,
+                                                     std::size_t width, bool big_endian, char kind);
 /// Streams the samples of `pair` into `sink`; `stream` stands behind the header of their file.
 /// @param shape  that the header gives, [N, ...]
 /// @param channels_last  of samples [H,W,C], which are stored as [C,H,W]
 /// Errors: FileError when there are more or fewer samples than labels.
-void import_samples(InputStream& stream, const ImportPair& pair,
-                    std::span<const std::int32_t> labels, const std::vector<std::int64_t>& shape,
-                    SampleType type, bool big_endian, ImportSink& sink, bool channels_last = false);
+void import_samples(InputStream& stream, const ImportPair& pair, const ImportLabels& labels,
+                    const std::vector<std::int64_t>& shape, SampleType type, bool big_endian,
+                    ImportSink& sink, bool channels_last = false);
 
 /// The files to import and their format.
 struct ImportSelection {

@@ -67,7 +67,7 @@ bool idx_holds_labels(const ImportFile& file) {
 }
 
 void import_idx_pair(const ImportPair& pair, ImportSink& sink) {
-    const std::vector<std::int32_t> labels = read_idx_labels(pair.labels);
+    const ImportLabels labels{.classes = read_idx_labels(pair.labels)};
     InputStream stream(pair.samples.path);
     const IdxHeader header = read_idx_header(stream);
     require_type(header.type == kU8 || header.type == kF32, stream,

@@ -108,17 +108,37 @@ NpyHeader read_npy_header(InputStream& stream) {
     return header;
 }
 
-std::vector<std::int32_t> read_npy_labels(const ImportFile& file) {
+ImportLabels read_npy_labels(const ImportFile& file, bool regression) {
     InputStream stream(file.path);
     const NpyHeader header = read_npy_header(stream);
-    const bool integers = header.kind == 'i' || header.kind == 'u';
-    require_file(integers && std::has_single_bit(header.width) && header.width <= 8, file.path,
-                 "unusable label type", "integers", header.type);
+    const bool integers = (header.kind == 'i' || header.kind == 'u') &&
+                          std::has_single_bit(header.width) && header.width <= 8;
+    const bool floats = header.kind == 'f' && (header.width == 4 || header.width == 8);
+    require_file(integers || floats, file.path, "unusable label type",
+                 "integers, or f4 or f8 to predict numbers", header.type);
     const bool column = header.shape.size() == 2 && header.shape[1] == 1;
-    require_file(header.shape.size() == 1 || column, file.path, "wrong shape of labels",
-                 "[N] or [N,1]", format_shape(header.shape));
-    std::vector<std::int32_t> labels = read_integer_labels(
-        stream, header.shape.front(), header.width, header.big_endian(), header.kind == 'i');
+    const bool matrix = header.shape.size() == 2 && header.shape[1] >= 1 &&
+                        header.shape[1] <= kMostTargets &&
+                        header.shape[0] <= INT64_MAX / header.shape[1];
+    ImportLabels labels;
+    if (floats || regression) {
+        require_file(header.shape.size() == 1 || matrix, file.path, "wrong shape of targets",
+                     fmt::format("[N] or [N,D], D from 1 to {}", kMostTargets),
+                     format_shape(header.shape));
+        labels.targets = matrix ? header.shape[1] : 1;
+        labels.numbers = read_target_numbers(stream, header.shape[0] * labels.targets, header.width,
+                                             header.big_endian(), header.kind);
+        if (!regression) {
+            log_info("{}: labels of {} are numbers to predict (regression), {} for each sample",
+                     file.path, header.type, labels.targets);
+        }
+    } else {
+        require_file(header.shape.size() == 1 || column, file.path, "wrong shape of labels",
+                     "[N] or [N,1]", format_shape(header.shape),
+                     matrix ? "--regression when these are numbers to predict" : "");
+        labels.classes = read_integer_labels(stream, header.shape.front(), header.width,
+                                             header.big_endian(), header.kind == 'i');
+    }
     stream.require_end();
     return labels;
 }
@@ -135,8 +155,8 @@ bool has_channels_last(const std::vector<std::int64_t>& shape,
            std::min(shape[1], shape[2]) > kMostChannels && sample_extents(shape) != wanted;
 }
 
-void import_npy_pair(const ImportPair& pair, ImportSink& sink) {
-    const std::vector<std::int32_t> labels = read_npy_labels(pair.labels);
+void import_npy_pair(const ImportPair& pair, bool regression, ImportSink& sink) {
+    const ImportLabels labels = read_npy_labels(pair.labels, regression);
     InputStream stream(pair.samples.path);
     const NpyHeader header = read_npy_header(stream);
     const bool bytes = header.kind == 'u' && header.width == 1;
@@ -172,9 +192,9 @@ bool looks_like_npy(std::span<const std::byte> start) {
            std::memcmp(start.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
-void import_npy(const std::vector<ImportFile>& files, ImportSink& sink) {
+void import_npy(const std::vector<ImportFile>& files, bool regression, ImportSink& sink) {
     for (const ImportPair& pair : pair_files(files, npy_holds_labels)) {
-        import_npy_pair(pair, sink);
+        import_npy_pair(pair, regression, sink);
     }
 }
 

@@ -46,7 +46,7 @@ ImportSink::ImportSink(const ImportOptions& options, OutputFile output, Hdf5Thre
 ImportSink::~ImportSink() = default;
 
 void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found, SampleType type,
-                       std::int64_t classes) {
+                       std::int64_t classes, std::int64_t targets) {
     const ImportFile& file = files.samples;
     require_file(std::ranges::count(found, 0) == 0, file.path, "the samples are empty", "",
                  format_shape(found));
@@ -57,15 +57,25 @@ void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found,
         spec_.sample_shape = shape;
         spec_.type = type;
         spec_.classes = spec_.classes == 0 ? classes : spec_.classes;
+        spec_.targets = targets;
+        if (targets > 0 && options_.classes > 0) {
+            fail<UsageError>({.where = "--classes",
+                              .what = "the labels are numbers to predict, not classes",
+                              .expected = "no --classes",
+                              .got = fmt::format("{}, {} target(s) in {}", options_.classes,
+                                                 targets, files.labels.path)});
+        }
         writer_ = std::make_unique<DatasetWriter>(output_, spec_, thread_);
         return;
     }
-    const auto text = [](const std::vector<std::int64_t>& extents, SampleType kind) {
-        return fmt::format("{} of {}", format_shape(extents), word_of(kind));
+    const auto text = [](const std::vector<std::int64_t>& extents, SampleType kind,
+                         std::int64_t numbers) {
+        return fmt::format("{} of {}{}", format_shape(extents), word_of(kind),
+                           numbers > 0 ? fmt::format(" with {} target(s)", numbers) : "");
     };
-    require_file(shape == spec_.sample_shape && type == spec_.type, file.path,
-                 "samples differ from those of the first file",
-                 text(spec_.sample_shape, spec_.type), text(shape, type));
+    require_file(shape == spec_.sample_shape && type == spec_.type && targets == spec_.targets,
+                 file.path, "samples differ from those of the first file",
+                 text(spec_.sample_shape, spec_.type, spec_.targets), text(shape, type, targets));
 }
 
 void ImportSink::check_labels(std::span<const std::int32_t> labels) const {
@@ -88,7 +98,7 @@ void ImportSink::check_classes() const {
     const std::int64_t samples =
         writer_->samples(DatasetGroup::kTrain) + writer_->samples(DatasetGroup::kTest);
     const std::int64_t most = std::max(kAlwaysFine, samples / 2);
-    require_file(spec_.classes != 0 || largest_.label < most, largest_.file,
+    require_file(spec_.classes != 0 || spec_.targets > 0 || largest_.label < most, largest_.file,
                  fmt::format("the labels seem to be ids: they make {} classes of {} samples",
                              std::int64_t{largest_.label} + 1, samples),
                  fmt::format("labels from 0 to at most {}", most - 1),
@@ -97,8 +107,10 @@ void ImportSink::check_classes() const {
                  "--classes when there are that many");
 }
 
-void ImportSink::append(std::span<const std::byte> samples, std::span<const std::int32_t> labels) {
+void ImportSink::append(std::span<const std::byte> samples, std::span<const std::int32_t> labels,
+                        std::span<const float> targets) {
     check_labels(labels);
+    check_targets(targets, spec_.targets, in_file_, files_.labels.path);
     const auto largest = std::ranges::max_element(labels);
     if (largest != labels.end() && *largest > largest_.label) {
         largest_ = {*largest, in_file_ + (largest - labels.begin()), files_.labels.path};
@@ -106,23 +118,26 @@ void ImportSink::append(std::span<const std::byte> samples, std::span<const std:
     check_values(samples, {.sample_shape = spec_.sample_shape, .type = spec_.type}, in_file_,
                  files_.samples.path);
     if (files_.samples.group == DatasetGroup::kTrain && options_.test_fraction > 0) {
-        split(samples, labels);
+        split(samples, labels, targets);
     } else {
-        writer_->append(files_.samples.group, samples, labels);
+        writer_->append(files_.samples.group, samples, labels, targets);
     }
-    in_file_ += static_cast<std::int64_t>(labels.size());
+    in_file_ += static_cast<std::int64_t>(samples.size() / sample_bytes());
 }
 
-void ImportSink::split(std::span<const std::byte> samples, std::span<const std::int32_t> labels) {
-    const std::size_t bytes = sample_bytes();
+void ImportSink::split(std::span<const std::byte> samples, std::span<const std::int32_t> labels,
+                       std::span<const float> targets) {
+    const std::size_t count = samples.size() / sample_bytes();
+    const auto one = [&](const auto& all, std::size_t index) {
+        return all.subspan(index * (all.size() / count), all.size() / count);
+    };
     const auto goes_to_test = [&] {
         Rng rng(options_.seed, RngPurpose::kTestSplit, train_seen_++);
         return static_cast<double>(rng.next_uniform()) < options_.test_fraction;
     };
-    for (std::size_t first = 0, end = 0; first < labels.size(); first = end) {
+    for (std::size_t sample = 0; sample < count; ++sample) {
         const auto group = goes_to_test() ? DatasetGroup::kTest : DatasetGroup::kTrain;
-        end = first + 1;
-        writer_->append(group, samples.subspan(first * bytes, bytes), labels.subspan(first, 1));
+        writer_->append(group, one(samples, sample), one(labels, sample), one(targets, sample));
     }
 }
 

@@ -49,7 +49,9 @@ LoadedBatch::Content::Content(const Lease& for_lease, const SampleSetInfo& info,
     const std::size_t values = count * static_cast<std::size_t>(info.sample_elements());
     const std::size_t value_bytes = round_up(values * sizeof(float));
     const std::size_t label_count = count * static_cast<std::size_t>(info.positions());
-    memory = pool->take(value_bytes + round_up(label_count * sizeof(std::int32_t)));
+    const std::size_t target_count = count * static_cast<std::size_t>(info.targets);
+    memory = pool->take(
+        value_bytes + round_up(label_count * sizeof(std::int32_t) + target_count * sizeof(float)));
     auto* base = static_cast<std::byte*>(memory.data.get());
     if (info.tokens()) {
         tokens = {reinterpret_cast<std::int32_t*>(base), values};
@@ -57,6 +59,7 @@ LoadedBatch::Content::Content(const Lease& for_lease, const SampleSetInfo& info,
         samples = {reinterpret_cast<float*>(base), values};
     }
     labels = {reinterpret_cast<std::int32_t*>(base + value_bytes), label_count};
+    targets = {reinterpret_cast<float*>(base + value_bytes), target_count};
 }
 
 LoadedBatch::LoadedBatch(std::unique_ptr<Content> content) noexcept : content_(std::move(content)) {
@@ -76,6 +79,9 @@ std::span<const std::int32_t> LoadedBatch::tokens() const noexcept {
 }
 std::span<const std::int32_t> LoadedBatch::labels() const noexcept {
     return content_->labels;
+}
+std::span<const float> LoadedBatch::targets() const noexcept {
+    return content_->targets;
 }
 
 BatchBuilder::BatchBuilder(const SampleSetInfo& info, const LoaderOptions& options)
@@ -100,7 +106,13 @@ std::unique_ptr<LoadedBatch::Content> BatchBuilder::build(
         const std::int64_t to = static_cast<std::int64_t>(i) * elements;
         if (transform_) {
             transform_->apply(stored, id, lease.epoch, content->samples.data() + to);
-            content->labels[i] = chunk.labels[within];
+            if (info_.targets > 0) {
+                const auto targets = static_cast<std::size_t>(info_.targets);
+                standardise_targets(chunk.targets.data() + within * targets, info_,
+                                    content->targets.data() + i * targets);
+            } else {
+                content->labels[i] = chunk.labels[within];
+            }
         } else {
             split_window(stored, info_.type, elements, content->tokens.data() + to,
                          content->labels.data() + to);

@@ -38,7 +38,7 @@ private:
 };
 
 /// Samples [N, sample shape], or tokens [N,T] in their place, and, from the next multiple of 64
-/// bytes, labels [N], of tokens [N,T].
+/// bytes, labels [N], of tokens [N,T], or targets [N,D].
 struct LoadedBatch::Content {
     Lease lease;
     std::shared_ptr<BatchPool> pool;
@@ -46,6 +46,7 @@ struct LoadedBatch::Content {
     std::span<float> samples;
     std::span<std::int32_t> tokens;
     std::span<std::int32_t> labels;
+    std::span<float> targets;
 
     Content(const Lease& for_lease, const SampleSetInfo& info, std::shared_ptr<BatchPool> from);
     Content(const Content&) = delete;

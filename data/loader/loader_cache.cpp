@@ -53,14 +53,17 @@ std::shared_ptr<const RawChunk> ChunkCache::read(std::int64_t index) {
     const std::int64_t count = std::min(info.chunk_samples, info.samples - first);
     if (chunk->first_sample != first || chunk->samples != count ||
         chunk->data.size() != static_cast<std::size_t>(count) * info.sample_bytes() ||
-        chunk->labels.size() != static_cast<std::size_t>(info.tokens() ? 0 : count)) {
+        chunk->labels.size() !=
+            static_cast<std::size_t>(info.task() == Task::kClassification ? count : 0) ||
+        chunk->targets.size() != static_cast<std::size_t>(count * info.targets)) {
         fail<FileError>(
             {.where = info.source,
              .what = fmt::format("chunk {} is not what the set's description says", index),
              .expected = fmt::format("{} samples from {}, {} bytes each", count, first,
                                      info.sample_bytes()),
-             .got = fmt::format("{} samples from {}, {} bytes, {} labels", chunk->samples,
-                                chunk->first_sample, chunk->data.size(), chunk->labels.size())});
+             .got = fmt::format("{} samples from {}, {} bytes, {} labels, {} targets",
+                                chunk->samples, chunk->first_sample, chunk->data.size(),
+                                chunk->labels.size(), chunk->targets.size())});
     }
     return chunk;
 }

@@ -4,7 +4,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/train/trainer.hpp"
-#include "core/units.hpp"
+#include "core/scores.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "tensor/option_list.hpp"
@@ -42,20 +42,16 @@ public:
                                   .hint = "the model of another run"});
         }
         if (json_) {
-            nlohmann::ordered_json line{{"event", "evaluation"},
-                                        {"group", group_},
-                                        {"samples", report.samples},
-                                        {"accuracy", report.accuracy},
-                                        {"loss", report.loss}};
-            if (report.reads_text) {
-                line["perplexity"] = std::exp(report.loss);
+            nlohmann::ordered_json line{
+                {"event", "evaluation"}, {"group", group_}, {"samples", report.samples}};
+            for (const Score& score : scores_of(report.task, report.accuracy, report.loss)) {
+                line[std::string(score.name)] = score.value;
             }
             line["seconds"] = report.seconds;
             print_line("{}", line.dump());
         } else {
             print_line("{}: {} samples, {}, {:.1f} s", group_, report.samples,
-                       format_scores(report.accuracy, report.loss, report.reads_text),
-                       report.seconds);
+                       format_scores(report.task, report.accuracy, report.loss), report.seconds);
         }
         return ExitCode::kDone;
     }
@@ -76,7 +72,7 @@ private:
 }  // namespace
 
 void add_eval_command(const CommandGroup& all) {
-    all.add<EvalCommand>("eval", "Accuracy and loss of a trained model on a dataset");
+    all.add<EvalCommand>("eval", "Accuracy or R2 and loss of a trained model on a dataset");
 }
 
 }  // namespace cohort

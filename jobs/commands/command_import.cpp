@@ -90,6 +90,14 @@ public:
               "Seed of the draw for --test-fraction and of the order of a folder's images", {});
         value(app, "--label-column", options_.label_column,
               "CSV: name or number (from 0) of the label's column");
+        app.add_option(
+               "--target-columns", options_.target_columns,
+               "CSV: names or numbers of columns with numbers to predict, in place of a label")
+            ->delimiter(',')
+            ->type_name("COLUMNS");
+        app.add_flag("--regression", options_.regression,
+                     "NumPy, CSV: integer labels or the label's column are numbers to predict, as "
+                     "NumPy labels in floating point always are");
         app.add_option("--size", size_,
                        "Folder: height and width of stored images; default: that of all of them")
             ->type_name("HxW");

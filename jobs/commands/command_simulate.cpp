@@ -8,6 +8,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 #include "core/log.hpp"
+#include "core/scores.hpp"
 #include "core/system/process_usage.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
@@ -27,13 +28,13 @@ constexpr double kTerminalPeriodSeconds = 0.2;
 /// Tells how a run goes.
 class ProgressLines {
 public:
-    ProgressLines(bool terminal, bool text) : terminal_(terminal), text_(text) {}
+    ProgressLines(bool terminal, Task task) : terminal_(terminal), task_(task) {}
 
     void operator()(const SimulationProgress& progress) {
         if (progress.evaluation) {
             const EvaluationPoint& test = *progress.evaluation;
             log_info("test after {} samples, {:.3f} s: {} ({} samples)", test.samples_applied,
-                     test.virtual_s, format_scores(test.accuracy, test.loss, text_),
+                     test.virtual_s, format_scores(task_, test.accuracy.value_or(0), test.loss),
                      test.test_samples);
         }
         if (progress.change) {
@@ -79,7 +80,7 @@ private:
 
     SteadyClock clock_;
     bool terminal_;
-    bool text_;
+    Task task_;
     LiveLineGuard guard_;
     Clock::Seconds drawn_ = clock_.now();
     std::optional<Clock::Seconds> regrouping_said_;
@@ -106,31 +107,32 @@ public:
         if (options_.threads == 0) {
             options_.threads = context.env.cores;
         }
-        const bool text = reads_text(job);
-        const SimulationResult result = simulate_timed(stop, context.env.stderr_is_terminal, text);
+        const Task task = task_of(job);
+        const SimulationResult result = simulate_timed(stop, context.env.stderr_is_terminal, task);
         if (!options_.out.empty()) {
             write_result(options_.out, result);
         }
-        for (const std::string& line : simulation_facts(result, job, text)) {
+        for (const std::string& line : simulation_facts(result, job, task)) {
             log_info("{}", line);
         }
         if (json_) {
-            print_line("{}", simulation_json(result, job, text));
+            print_line("{}", simulation_json(result, job, task));
         }
         return result.stop_reason == "signal" ? ExitCode::kRequeue : ExitCode::kDone;
     }
 
 private:
-    static bool reads_text(const SimulateOptions& job) {
+    static Task task_of(const SimulateOptions& job) {
         Hdf5Thread hdf5;
-        return !job.data.empty() && open_dataset(job.data, "test", hdf5)->info().tokens();
+        return job.data.empty() ? Task::kClassification
+                                : open_dataset(job.data, "test", hdf5)->info().task();
     }
 
     [[nodiscard]] SimulationResult simulate_timed(const StopSignal& stop, bool terminal,
-                                                  bool text) const {
+                                                  Task task) const {
         const SteadyClock clock;
         const Clock::Seconds begun = clock.now();
-        ProgressLines lines(terminal, text);
+        ProgressLines lines(terminal, task);
         SimulationResult result = simulate(options_, [&](const SimulationProgress& progress) {
             lines(progress);
             return stop.requested();

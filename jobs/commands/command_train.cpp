@@ -7,6 +7,7 @@
 #include "cohort/core/output.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"
+#include "core/scores.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/stop_signal.hpp"
@@ -126,7 +127,7 @@ private:
         }
         if (summary.test) {
             log_info("test {}",
-                     format_scores(summary.test->accuracy, summary.test->loss, summary.reads_text));
+                     format_scores(summary.task, summary.test->accuracy, summary.test->loss));
         }
         if (progress.tta_seconds) {
             log_info("target {} reached after {:.1f} s of training",

@@ -39,11 +39,12 @@ std::vector<std::string> machine_facts(const LaunchEnv& env) {
 std::string model_facts(const Graph& graph) {
     const auto parameters = static_cast<std::uint64_t>(graph.parameters().elements());
     return fmt::format(
-        "model {}: input {}, {} classes, {} parameters ({}), {:.2f} MFLOP per sample forward, "
+        "model {}: input {}, {} {}, {} parameters ({}), {:.2f} MFLOP per sample forward, "
         "{:.2f} in training",
-        graph.name(), to_string(graph.input_shape()), graph.classes(), format_count(parameters),
-        format_bytes(4 * parameters), graph.forward_flops_per_sample() * 1e-6,
-        graph.training_flops_per_sample() * 1e-6);
+        graph.name(), to_string(graph.input_shape()), graph.classes(),
+        graph.loss() == LossKind::kMeanSquaredError ? "target(s)" : "classes",
+        format_count(parameters), format_bytes(4 * parameters),
+        graph.forward_flops_per_sample() * 1e-6, graph.training_flops_per_sample() * 1e-6);
 }
 
 /// What a set may have and rarely means.
@@ -66,16 +67,34 @@ std::string doubts_of(const SampleSetInfo& info) {
     return doubts;
 }
 
+namespace {
+
+/// "10 classes", "28,782 tokens in the vocabulary", "3 targets", "1 target of mean 12.3 and
+/// deviation 4.5"
+std::string label_facts(const SampleSetInfo& info) {
+    switch (info.task()) {
+        case Task::kClassification: break;
+        case Task::kLanguage: return fmt::format("{} tokens in the vocabulary", info.classes);
+        case Task::kRegression:
+            return info.targets > 1 ? fmt::format("{} targets", info.targets)
+                                    : fmt::format("1 target of mean {:.6g} and deviation {:.6g}",
+                                                  info.target_mean[0], info.target_std[0]);
+    }
+    return fmt::format("{} classes", info.classes);
+}
+
+}  // namespace
+
 std::string dataset_facts(const std::string& group, const SampleSetInfo& info) {
     const std::string_view type = info.type == SampleType::kU8    ? "u8"
                                   : info.type == SampleType::kF32 ? "f32"
                                                                   : word_of(info.type);
-    return fmt::format(
-        "data {}: {} samples {} {}, {} {}, chunks of {}, {}{}{}{}", group,
-        format_count(static_cast<std::uint64_t>(info.samples)), format_shape(info.sample_shape),
-        type, info.classes, info.tokens() ? "tokens in the vocabulary" : "classes",
-        info.chunk_samples, info.source.empty() ? "" : "from ", info.source,
-        info.checked ? "" : "; without checksums: first reads are unverified", doubts_of(info));
+    return fmt::format("data {}: {} samples {} {}, {}, chunks of {}, {}{}{}{}", group,
+                       format_count(static_cast<std::uint64_t>(info.samples)),
+                       format_shape(info.sample_shape), type, label_facts(info), info.chunk_samples,
+                       info.source.empty() ? "" : "from ", info.source,
+                       info.checked ? "" : "; without checksums: first reads are unverified",
+                       doubts_of(info));
 }
 
 std::string gradients_fact(const WorkerReport& all) {

@@ -9,6 +9,7 @@
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/target.hpp"
 #include "cohort/train/events.hpp"
+#include "core/scores.hpp"
 #include "core/units.hpp"
 #include "jobs/commands/facts.hpp"
 #include "train/coordinator/modes/decision_json.hpp"
@@ -160,8 +161,9 @@ void add_times(Json& json, const SimulationResult& result) {
 }
 
 std::vector<std::string> learning_facts(const SimulationResult& result,
-                                        const SimulateOptions& options, bool text) {
-    std::vector<std::string> lines{"test " + format_scores(result.accuracy, result.loss, text)};
+                                        const SimulateOptions& options, Task task) {
+    std::vector<std::string> lines{"test " +
+                                   format_scores(task, result.accuracy.value_or(0), result.loss)};
     if (result.tta_virtual_s) {
         lines.push_back(fmt::format(
             "target {} reached after {:.3f} s and {} samples",
@@ -211,7 +213,7 @@ std::string use_fact(const SimulationResult& result) {
 }  // namespace
 
 std::string simulation_json(const SimulationResult& result, const SimulateOptions& options,
-                            bool text) {
+                            Task task) {
     const std::int64_t arranged = regroupings(result);
     Json json{{"event", "summary"},
               {"mode", last_mode(result, options)},
@@ -232,17 +234,15 @@ std::string simulation_json(const SimulationResult& result, const SimulateOption
     if (!result.resizes.empty()) {
         json["resizes"] = resizes_json(result);
     }
-    json["test_accuracy"] = or_null(!options.no_train, result.accuracy);
-    json["test_loss"] = or_null(!options.no_train, result.loss);
-    if (text && !options.no_train) {
-        json["test_perplexity"] = std::exp(result.loss);
+    for (const Score& score : scores_of(task, result.accuracy.value_or(0), result.loss)) {
+        json["test_" + std::string(score.name)] = or_null(!options.no_train, score.value);
     }
     add_times(json, result);
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::vector<std::string> simulation_facts(const SimulationResult& result,
-                                          const SimulateOptions& options, bool text) {
+                                          const SimulateOptions& options, Task task) {
     const EngineAccounts& accounts = result.accounts;
     std::vector<std::string> lines{
         fmt::format("done ({}): {} samples in {} updates and {:.3f} s of virtual time, {:.0f} "
@@ -274,7 +274,7 @@ std::vector<std::string> simulation_facts(const SimulationResult& result,
         lines.push_back(predictor_scores_line(result.predictor_scores));
     }
     if (!options.no_train) {
-        const std::vector<std::string> learned = learning_facts(result, options, text);
+        const std::vector<std::string> learned = learning_facts(result, options, task);
         lines.insert(lines.end(), learned.begin(), learned.end());
     }
     lines.push_back(fmt::format("{} events in {:.1f} s ({:.0f}/s), {} at most, digest {:016x}",

@@ -36,11 +36,6 @@ std::string format_count(std::uint64_t count) {
     return digits;
 }
 
-std::string format_scores(double accuracy, double loss, bool text) {
-    return fmt::format("accuracy {:.2f} %, loss {:.4f}{}", 100 * accuracy, loss,
-                       text ? fmt::format(", perplexity {:.2f}", std::exp(loss)) : "");
-}
-
 std::string format_target(double accuracy, double loss) {
     return accuracy > 0 ? fmt::format("accuracy {}", accuracy) : fmt::format("loss {}", loss);
 }

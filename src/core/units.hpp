@@ -13,8 +13,6 @@ namespace cohort {
 [[nodiscard]] std::string format_duration(std::chrono::duration<double> duration);
 /// 12345678 -> "12,345,678".
 [[nodiscard]] std::string format_count(std::uint64_t count);
-/// "accuracy 91.20 %, loss 0.2412", of text ", perplexity 1.27" too: exp of the loss per token.
-[[nodiscard]] std::string format_scores(double accuracy, double loss, bool text);
 /// "accuracy 0.8" or "loss 1.5": what a run is to reach, of which 0 is none.
 [[nodiscard]] std::string format_target(double accuracy, double loss);
 /// {3, 32, 32} -> "[3,32,32]".

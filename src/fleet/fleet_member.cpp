@@ -12,6 +12,7 @@
 #include "cohort/train/trainer.hpp"
 #include "core/bytes.hpp"
 #include "core/log_name.hpp"
+#include "core/scores.hpp"
 #include "fleet/fleet_messages.hpp"
 #include "fleet/job_room.hpp"
 #include "fleet/real_fleet.hpp"
@@ -45,7 +46,9 @@ void keep_summary(FleetReport& report, const TrainSummary& summary, const TrainO
     report.samples = summary.progress.samples_applied;
     report.updates = summary.progress.updates;
     report.switches = summary.switches;
-    report.accuracy = summary.test ? summary.test->accuracy : 0;
+    const EvaluationReport test = summary.test.value_or(EvaluationReport());
+    report.accuracy =
+        summary.task == Task::kRegression && summary.test ? r_squared(test.loss) : test.accuracy;
     report.busy_s = summary.compute_s * steps;
     report.wait_s = summary.exposed_s * steps;
     if (!summary.outputs_saved) {

@@ -72,6 +72,12 @@ void draw_all(std::uint64_t seed, const FlatLayout& layout, const std::vector<In
 
 }  // namespace
 
+Graph Graph::with_loss(LossKind loss) const {
+    Graph other = *this;
+    other.loss_ = loss;
+    return other;
+}
+
 std::string Graph::describe() const {
     const auto line = [](std::string_view name, std::string_view kind, const std::string& shape,
                          std::int64_t parameters, double flops) {

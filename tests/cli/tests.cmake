@@ -37,8 +37,10 @@ endforeach()
 target_compile_options(micro_batch_reference PRIVATE -ffp-contract=off)
 cohort_add_cli_test(learner MPIRUN WORDS $<TARGET_FILE:learner_reference>
   PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi)
-cohort_add_cli_test(ranks MPIRUN WORDS $<TARGET_FILE:micro_batch_reference>
-  PROPERTIES TIMEOUT 300 PROCESSORS 2)
+foreach(name ranks regression/runs)
+  cohort_add_cli_test(${name} MPIRUN WORDS $<TARGET_FILE:micro_batch_reference>
+    PROPERTIES TIMEOUT 300 PROCESSORS 2)
+endforeach()
 foreach(name data profile)
   cohort_add_cli_test(${name} MPIRUN PROPERTIES TIMEOUT 240 PROCESSORS 2)
 endforeach()

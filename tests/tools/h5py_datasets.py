@@ -83,6 +83,31 @@ def checksums(each=64, values=None, samples=None):
     return changed(change)
 
 
+def documented_targets(path):
+    """Runs the lines that the documentation shows for targets."""
+    text = open(sys.argv[1]).read()
+    (lines,) = re.findall(r"data_dataset_h5py_test, too -->\n```python\n(.*?)```", text, re.S)
+    y = NUMBERS.normal(size=(220, 2)).astype(np.float32)
+    exec(lines.replace("mine.h5", path), dict(h5py=h5py, x=X, x_test=X_TEST, y=y[:150], y_test=y[150:]))
+
+
+def targets(change):
+    """The documented file of targets with something done to it."""
+    def write(path):
+        documented_targets(path)
+        with h5py.File(path, "r+") as f:
+            change(f)
+    return write
+
+
+def with_targets(name, data):
+    def change(f):
+        if name in f:
+            del f[name]
+        f[name] = data
+    return targets(change)
+
+
 CASES = {
     "documented": documented,
     "float": lambda path: documented(path, X.astype(np.float32), Y.astype(np.uint8)),
@@ -105,7 +130,7 @@ CASES = {
     "no_mean": without_attribute("mean"),
     "no_std": without_attribute("std"),
     "other_format": attribute("format", "other"),
-    "other_version": attribute("version", 2),
+    "other_version": attribute("version", 3),
     "zero_classes": attribute("classes", 0),
     "text_classes": attribute("classes", "ten"),
     "zero_std": attribute("std", 0.0),
@@ -128,6 +153,18 @@ CASES = {
     "label_low": label(-1),
     "label_float": replaced("train/labels", data=Y.astype(np.float32)),
     "label_count": replaced("train/labels", data=Y[:-1]),
+    "targets": documented_targets,
+    "targets_double": with_targets("train/targets", NUMBERS.normal(size=(150, 2))),
+    "targets_version": targets(lambda f: f.attrs.update(version=1, classes=10)),
+    "targets_rank": with_targets("train/targets", np.ones(150, np.float32)),
+    "targets_count": with_targets("train/targets", np.ones((149, 2), np.float32)),
+    "targets_integers": with_targets("train/targets", np.ones((150, 2), np.int32)),
+    "targets_nan": with_targets("train/targets", np.full((150, 2), np.nan, np.float32)),
+    "targets_and_labels": with_targets("train/labels", Y),
+    "targets_missing": targets(lambda f: f.__delitem__("train/targets")),
+    "targets_means": targets(lambda f: f.attrs.__setitem__("target_mean", [1.0, 2.0, 3.0])),
+    "targets_constant": targets(lambda f: f.attrs.__setitem__("target_std", [1.0, 0.0])),
+    "targets_tokens": with_targets("train/samples", np.ones((150, 4), np.uint16)),
     "wrong_checksum": attribute("checksum", "crc32 train/samples:00000000"),
 }
 

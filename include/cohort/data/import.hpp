@@ -19,8 +19,8 @@ enum class ImportFormat {
     kIdx,       ///< MNIST-style IDX files, plain or .gz
     kCifar10,   ///< binary version: data_batch_*.bin, test_batch.bin
     kCifar100,  ///< binary version: train.bin, test.bin; fine labels
-    kNpy,       ///< pairs of NumPy arrays, .npy files or within .npz: samples and labels
-    kCsv,       ///< a label column and numbers
+    kNpy,       ///< pairs of NumPy arrays, .npy files or within .npz: samples and labels or targets
+    kCsv,       ///< a label column or columns of targets, and numbers
     kFolder,    ///< images in a folder per class; never kAuto's choice
     kText       ///< text in UTF-8, cut into windows of tokens; never kAuto's choice
 };
@@ -51,6 +51,10 @@ struct ImportOptions {
     std::optional<std::pair<std::int64_t, std::int64_t>> size;
     /// CSV: the label's column, by name in the header or by number from 0.
     std::string label_column = "0";
+    /// CSV: columns of targets, by name or by number, in place of the label's column.
+    std::vector<std::string> target_columns;
+    /// NumPy, CSV: integer labels, or the label's column, are targets: numbers to predict.
+    bool regression = false;
     // Text.
     std::string tokens = "words";  ///< words, bytes, or the path of a tokenizer.json
     std::int64_t vocabulary = 0;   ///< words in the vocabulary, at most; 0: no limit

@@ -56,8 +56,10 @@ public:
     [[nodiscard]] std::span<const float> samples() const noexcept;
     /// [N,T], in the place of samples; empty for other samples.
     [[nodiscard]] std::span<const std::int32_t> tokens() const noexcept;
-    /// [N], of tokens [N,T], same memory.
+    /// [N], of tokens [N,T], same memory; empty beside targets.
     [[nodiscard]] std::span<const std::int32_t> labels() const noexcept;
+    /// [N, info.targets], standardised, in the place of labels.
+    [[nodiscard]] std::span<const float> targets() const noexcept;
     /// [N], = lease().samples.
     [[nodiscard]] std::span<const std::int64_t> sample_ids() const noexcept {
         return lease().samples;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/core/task.hpp"
 #include "cohort/core/words.hpp"
 #include "cohort/data/vocabulary.hpp"
 
@@ -39,9 +40,12 @@ struct SampleSetInfo {
     SampleType type = SampleType::kU8;
     std::int64_t samples = 0;
     std::int64_t chunk_samples = 0;  ///< samples per storage chunk; the last may be shorter
-    std::int64_t classes = 0;        ///< of tokens: those of the vocabulary
+    std::int64_t classes = 0;        ///< of tokens: those of the vocabulary; of targets: 0
+    std::int64_t targets = 0;        ///< numbers to predict of a sample; 0: it has labels instead
     std::vector<float> mean;  ///< [sample_shape[0]], in stored units (u8: 0..255); tokens: empty
     std::vector<float> std;   ///< [sample_shape[0]], > 0; tokens: empty
+    std::vector<float> target_mean;                ///< [targets], of the train set
+    std::vector<float> target_std;                 ///< [targets], > 0
     std::shared_ptr<const Vocabulary> vocabulary;  ///< of tokens, where the file has it
     std::string source;                            ///< where the data came from, for people
     /// Checksum in any notation: of the whole file if the file records one, else of labels and some
@@ -58,9 +62,12 @@ struct SampleSetInfo {
         return product;
     }
     [[nodiscard]] bool tokens() const noexcept { return holds_tokens(type); }
-    /// Labels of a sample: one, or one for each token.
+    [[nodiscard]] Task task() const noexcept {
+        return tokens() ? Task::kLanguage : targets > 0 ? Task::kRegression : Task::kClassification;
+    }
+    /// Labels of a sample: one, or one for each token; none beside targets.
     [[nodiscard]] std::int64_t positions() const noexcept {
-        return tokens() ? sample_shape.front() : 1;
+        return tokens() ? sample_shape.front() : targets > 0 ? 0 : 1;
     }
     [[nodiscard]] std::vector<std::int64_t> stored_shape() const {
         return tokens() ? std::vector{sample_shape.front() + 1} : sample_shape;
@@ -78,14 +85,21 @@ struct SampleSetInfo {
 struct RawChunk {
     std::int64_t first_sample = 0;
     std::int64_t samples = 0;
-    std::vector<std::byte> data;       ///< samples * sample_bytes(), row-major
-    std::vector<std::int32_t> labels;  ///< [samples]; empty for tokens, which `data` holds
+    std::vector<std::byte> data;  ///< samples * sample_bytes(), row-major
+    /// [samples]; empty for tokens, which `data` holds, and for targets.
+    std::vector<std::int32_t> labels;
+    std::vector<float> targets;  ///< [samples, info.targets], as stored
 };
 
 /// A stored window of tokens as a network sees it: each position's token, and the token that
 /// follows it as its label. @param stored  positions + 1 tokens  @param tokens, labels [positions]
 void split_window(const std::byte* stored, SampleType type, std::int64_t positions,
                   std::int32_t* tokens, std::int32_t* labels);
+
+/// The targets of a sample as a network learns them: (stored - mean) / std. Their mean squared
+/// error is in units of the targets' variance over the train set. @param stored, targets
+/// [info.targets]
+void standardise_targets(const float* stored, const SampleSetInfo& info, float* targets);
 
 /// A source of whole chunks of labelled samples. Thread safe: an implementation over HDF5 passes
 /// the read to the process's one HDF5 thread.

@@ -66,6 +66,9 @@ public:
     [[nodiscard]] double forward_flops_per_sample() const;
     [[nodiscard]] double training_flops_per_sample() const;
 
+    /// The same network with another loss of its outputs.
+    [[nodiscard]] Graph with_loss(LossKind loss) const;
+
     /// Draws initial values for both flat buffers (host memory) from `seed`; each tensor has its
     /// own random stream, so the numbers depend only on the seed and the network.
     void initialise(std::uint64_t seed, std::span<float> parameters, std::span<float> state) const;

@@ -15,6 +15,12 @@
 
 namespace cohort {
 
+/// A test result at the end of a run: accuracy, 0..1; of a regression R2.
+struct Quality {
+    double value = 0;
+    bool regression = false;
+};
+
 /// A run's row in the table. All fields but the last repeat exactly.
 struct RunRow {
     std::string mode;     ///< name of the mode in the experiment
@@ -28,7 +34,7 @@ struct RunRow {
     std::optional<double> tta_virtual_s;
     std::optional<std::int64_t> samples_to_target;
     double virtual_s = 0;
-    double accuracy = 0;                        ///< at the end, 0..1
+    Quality quality;
     std::int64_t samples = 0;                   ///< applied
     double samples_per_s = 0;                   ///< of virtual time
     std::optional<double> ideal_samples_per_s;  ///< SimulationResult::ideal_samples_s
@@ -59,7 +65,7 @@ struct TuningRow {
     double lr = 0;
     ExperimentSeed seed;
     std::optional<double> tta_virtual_s;
-    double accuracy = 0;
+    double accuracy = 0;  ///< or R2
     bool chosen = false;  ///< the rate was chosen
     std::string command = {};
 };
@@ -76,6 +82,9 @@ struct SweepResults {
     std::vector<RunRow> rows;
     std::vector<TuningRow> tuning;
 };
+
+/// "Accuracy", or "R2" when networks learn targets: Quality of the rows.
+[[nodiscard]] std::string quality_name(const SweepResults& results);
 
 /// Modes whose chosen rate is the smallest or largest of three or more that were tried: a longer
 /// list may have a better one.

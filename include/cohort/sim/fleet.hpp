@@ -120,7 +120,7 @@ struct FleetJobResult {
     std::int64_t samples = 0;
     std::int64_t updates = 0;
     std::int64_t switches = 0;  ///< of the plan
-    double accuracy = 0;        ///< on the whole test set, at the end
+    double accuracy = 0;        ///< on the whole test set, at the end; of a regression R2
     double busy_s = 0;          ///< of all workers together: computing
     double wait_s = 0;          ///< the same: waiting for others
     /// Samples/s of the same job in the same mode on the same nodes without other jobs; none: not

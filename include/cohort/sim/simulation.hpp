@@ -60,11 +60,11 @@ struct SimulateOptions : JobOptions, ModeOptions, ChooserOptions, LearningOption
     bool record_load = false;  ///< the result holds IterationRecords
 };
 
-/// An accuracy on the way. `samples` of the test set; all of it when it decides.
+/// A test result on the way. `samples` of the test set; all of it when it decides.
 struct EvaluationPoint {
     double virtual_s = 0;
     std::int64_t samples_applied = 0;
-    double accuracy = 0;
+    std::optional<double> accuracy = 0;  ///< none: a regression
     double loss = 0;
     std::int64_t test_samples = 0;
     std::optional<double> average_accuracy;  ///< of the mean of the parameters; none: no such mean
@@ -116,7 +116,7 @@ struct SimulationResult {
     std::optional<double> agreement;       ///< of mean gradients a reference batch apart
     std::optional<double> tta_virtual_s;
     std::optional<std::int64_t> samples_to_target;
-    double accuracy = 0;  ///< at the end, whole test set
+    std::optional<double> accuracy = 0;  ///< at the end, whole test set; none: a regression
     double loss = 0;
     double healthy_iteration_s = 0;  ///< of a worker by the profile, transfers included
     /// Pace if nobody waited for anybody, see docs/simulate.md; none: stopped by a signal.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/task.hpp"
 #include "cohort/model/replica.hpp"
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/drop_record.hpp"
@@ -47,12 +48,12 @@ struct StepReport {
 
 /// Accuracy and loss over the whole test group.
 struct EvaluationReport {
-    double accuracy = 0;  ///< 0..1
-    double loss = 0;      ///< mean cross entropy, nats
+    double accuracy = 0;  ///< 0..1; of a regression 0
+    double loss = 0;      ///< mean, see Task
     std::int64_t samples = 0;
-    bool reads_text = false;           ///< set by evaluate_model: the loss is that of tokens
-    double seconds = 0;                ///< pause of the slowest worker; 0 when no worker waited
-    std::int64_t samples_applied = 0;  ///< samples applied at the evaluated snapshot
+    Task task = Task::kClassification;  ///< set by evaluate_model
+    double seconds = 0;                 ///< pause of the slowest worker; 0 when no worker waited
+    std::int64_t samples_applied = 0;   ///< samples applied at the evaluated snapshot
     std::int64_t updates = 0;
     double train_seconds = 0;
 };
@@ -121,12 +122,12 @@ class TrainControl {
 public:
     /// @param options, clock  outlive it  @param budget_samples  after which the run ends
     TrainControl(const TrainOptions& options, const Clock& clock, std::int64_t budget_samples,
-                 std::int64_t epoch_samples, bool reads_text)
+                 std::int64_t epoch_samples, Task task)
         : options_(options),
           clock_(clock),
           budget_samples_(budget_samples),
           epoch_samples_(epoch_samples),
-          reads_text_(reads_text) {}
+          task_(task) {}
     TrainControl(const TrainControl&) = delete;
     TrainControl& operator=(const TrainControl&) = delete;
     virtual ~TrainControl() = default;
@@ -136,8 +137,8 @@ public:
     /// Samples after which the run ends, and those of one epoch.
     [[nodiscard]] std::int64_t budget_samples() const noexcept { return budget_samples_; }
     [[nodiscard]] std::int64_t epoch_samples() const noexcept { return epoch_samples_; }
-    /// Whether samples are text: losses are those of tokens, and their perplexity is told.
-    [[nodiscard]] bool reads_text() const noexcept { return reads_text_; }
+    /// What is learned, and with that what losses are.
+    [[nodiscard]] Task task() const noexcept { return task_; }
     [[nodiscard]] virtual const TrainProgress& progress() const = 0;
     [[nodiscard]] virtual MetricsFile& metrics() = 0;
     [[nodiscard]] virtual ClusterReport cluster() const = 0;
@@ -152,7 +153,7 @@ private:
     const Clock& clock_;
     std::int64_t budget_samples_;
     std::int64_t epoch_samples_;
-    bool reads_text_;
+    Task task_;
 };
 
 /// An observer of a run: metrics, the live line, a guard, ... Called on the coordinator's thread,

@@ -58,7 +58,7 @@ struct TrainSummary {
     int returned = 0;                              ///< number of returns of lost workers
     std::string losses;                            ///< for people; empty: no losses
     std::optional<EvaluationReport> test;          ///< the last evaluation, if there was one
-    bool reads_text = false;                       ///< samples are text, losses those of tokens
+    Task task = Task::kClassification;
     double part_s = 0;                 ///< training time of this part without evaluation
     double samples_per_s = 0;          ///< applied in this part / its time without evaluation
     std::uint64_t arena_bytes = 0;     ///< activations and workspaces of the network, largest rank
@@ -116,7 +116,7 @@ private:
     std::unique_ptr<Run> run_;
 };
 
-/// Accuracy and loss of a model file on group "train" or "test" of a dataset, normalised as the
+/// Scores of a model file on group "train" or "test" of a dataset, normalised as the
 /// model's training data was; a line in the log says so when the dataset's own mean or std differ.
 /// @param threads of the device  @param batch samples per step  @param tuning_file  as
 /// TrainEnvironment has it

@@ -160,7 +160,8 @@ Graph make_model(std::string_view name, const ModelInput& input) {
              .expected = fmt::format("{}, gpt:WIDTH,DEPTH,HEADS", fmt::join(model_names(), ", ")),
              .got = name});
     }
-    if (input.classes < 2) {
+    const bool regression = input.targets > 0;
+    if (!regression && input.classes < 2) {
         fail<UsageError>({.where = "--model",
                           .what = "too few classes",
                           .expected = "at least 2",
@@ -175,7 +176,10 @@ Graph make_model(std::string_view name, const ModelInput& input) {
                           .expected = "a model of text: lstm, transformer, gpt",
                           .got = "windows of " + to_string(input.shape) + " tokens"});
     }
-    return find_maker(kMakers, name)->make(input.shape, input.classes);
+    const Maker& maker = *find_maker(kMakers, name);
+    return regression
+               ? maker.make(input.shape, input.targets).with_loss(LossKind::kMeanSquaredError)
+               : maker.make(input.shape, input.classes);
 }
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/scores.hpp"
 #include "report/page/cell_text.hpp"
 #include "report/page/page_data.hpp"
 #include "report/page/svg.hpp"
@@ -22,9 +23,13 @@ constexpr int kPoints = 72;      ///< of a curve
 constexpr double kPastBest = 4;  ///< the axis ends at so many times the best time to the target
 constexpr double kBelowTarget = 0.2;
 
-/// Accuracy of a run at a time: straight lines between evaluations, the last one afterwards;
+double quality_of(const EvaluationPoint& point) {
+    return point.accuracy.value_or(r_squared(point.loss));
+}
+
+/// Quality of a run at a time: straight lines between evaluations, the last one afterwards;
 /// none before the first.
-std::optional<double> accuracy_at(const RunPictures& run, double time_s) {
+std::optional<double> quality_at(const RunPictures& run, double time_s) {
     const std::vector<EvaluationPoint>& points = run.evaluations;
     if (points.empty() || time_s < points.front().virtual_s) {
         return std::nullopt;
@@ -32,20 +37,20 @@ std::optional<double> accuracy_at(const RunPictures& run, double time_s) {
     const auto after = std::ranges::find_if(
         points, [time_s](const auto& point) { return point.virtual_s >= time_s; });
     if (after == points.end()) {
-        return points.back().accuracy;
+        return quality_of(points.back());
     }
     if (after == points.begin() || after->virtual_s == time_s) {
-        return after->accuracy;
+        return quality_of(*after);
     }
     const auto before = after - 1;
     const double part = (time_s - before->virtual_s) / (after->virtual_s - before->virtual_s);
-    return before->accuracy + part * (after->accuracy - before->accuracy);
+    return std::lerp(quality_of(*before), quality_of(*after), part);
 }
 
 /// A point of the curve over the runs of a mode.
 struct CurvePoint {
     double time_s = 0;
-    Spread accuracy;
+    Spread quality;
 };
 
 /// From the first moment at which every run has been evaluated to the end of the longest one.
@@ -60,12 +65,12 @@ std::vector<CurvePoint> curve_of(const CellPictures& cell, double end_s) {
         const double time_s = end_s * i / kPoints;
         std::vector<double> values;
         for (const RunPictures& run : cell.runs) {
-            if (const auto accuracy = accuracy_at(run, time_s)) {
-                values.push_back(*accuracy);
+            if (const auto quality = quality_at(run, time_s)) {
+                values.push_back(*quality);
             }
         }
         if (!values.empty() && values.size() == cell.runs.size()) {
-            curve.push_back({.time_s = time_s, .accuracy = spread_of(values)});
+            curve.push_back({.time_s = time_s, .quality = spread_of(values)});
         }
     }
     return curve;
@@ -89,13 +94,13 @@ double target_of(const PageData& data) {
     return data.results.rows.empty() ? 0 : data.results.rows.front().target_accuracy;
 }
 
-/// Range of accuracies shown: around the target, if there is one.
-Scale accuracy_scale(const PageData& data) {
+/// Range of values shown: around the target, if there is one.
+Scale quality_scale(const PageData& data) {
     constexpr double kStep = 0.05;
     const double target = target_of(data);
     double most = target;
     for (const RunRow& row : data.results.rows) {
-        most = std::max(most, row.accuracy);
+        most = std::max(most, row.quality.value);
     }
     const double to = std::min(1.0, std::ceil(most / kStep + 0.2) * kStep);
     const double from =
@@ -109,7 +114,7 @@ std::string points_text(const std::vector<CurvePoint>& curve, const Scale& x, co
     std::string text;
     for (const CurvePoint& point : curve) {
         text += fmt::format("{}{},{}", text.empty() ? "" : " ", place(x(point.time_s)),
-                            place(y(100 * (point.accuracy.*value))));
+                            place(y(100 * (point.quality.*value))));
     }
     return text;
 }
@@ -137,15 +142,16 @@ std::string draw_curves(const PageData& data, std::size_t pattern) {
         return "";
     }
     const Scale x{.from = 0, .to = end_s, .begin = kCurvesLeft, .end = kCurvesWidth - kCurvesRight};
-    const Scale y = accuracy_scale(data);
+    const Scale y = quality_scale(data);
     const std::string id = fmt::format("curve{}", pattern);
-    Picture picture(id, kCurvesWidth, kHeight, "Accuracy over virtual time, " + name,
-                    "Median test accuracy of every mode, with a band from the least to the most "
-                    "of all seeds. The tables have the times to the target.");
+    const std::string quality = quality_name(data.results);
+    Picture picture(id, kCurvesWidth, kHeight, quality + " over virtual time, " + name,
+                    "Median of the test group for every mode, with a band from the least to the "
+                    "most of all seeds. The tables have the times to the target.");
     constexpr int kTicks = 5;
     picture.x_axis(x, y.begin, y.begin - y.end, round_ticks(0, end_s, kTicks), "virtual time, s");
     picture.y_axis(y, kCurvesLeft, x.end - x.begin, round_ticks(y.from, y.to, kTicks),
-                   "test accuracy, %");
+                   quality + " of the test group, %");
     picture.add(fmt::format(
         "<clipPath id=\"{}-c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" "
         "height=\"{}\"/></clipPath><g clip-path=\"url(#{}-c)\">",

@@ -28,7 +28,8 @@ void measure(ComparedCell& cell) {
         constexpr double kNever = std::numeric_limits<double>::infinity();
         return has_target(row) ? Number(row.tta_virtual_s.value_or(kNever)) : Number();
     });
-    cell.accuracy = spread_over(cell.rows, [](const RunRow& row) { return Number(row.accuracy); });
+    cell.accuracy =
+        spread_over(cell.rows, [](const RunRow& row) { return Number(row.quality.value); });
     cell.samples_per_s =
         spread_over(cell.rows, [](const RunRow& row) { return Number(row.samples_per_s); });
     cell.of_ideal = spread_over(cell.rows, [](const RunRow& row) {

@@ -124,8 +124,9 @@ std::string curves_section(const PageData& data) {
         return "";
     }
     std::string text =
-        "<section><h2>Accuracy over virtual time</h2>\n<p>Lines are medians over the seeds, bands "
-        "go from the least to the most. A run that has ended keeps its last accuracy. The time "
+        "<section><h2>" + quality_name(data.results) +
+        " over virtual time</h2>\n<p>Lines are medians over the seeds, bands "
+        "go from the least to the most. A run that has ended keeps its last value. The time "
         "axis ends at four times the best median time to the target." +
         subset_text(data) + "</p>\n" + mode_legend(data) +
         fmt::format("<div class=\"grid-of{}\">\n",

@@ -41,7 +41,7 @@ struct PageData {
 
 /// Times of every mode relative to the reference's, by pattern, with their intervals.
 [[nodiscard]] std::string draw_ratios(const PageData& data);
-/// Median accuracy of every mode over virtual time, with a band from least to most.
+/// Median accuracy or R2 of every mode over virtual time, with a band from least to most.
 [[nodiscard]] std::string draw_curves(const PageData& data, std::size_t pattern);
 /// Each worker's activities in a short stretch of a run, with changes of mode.
 [[nodiscard]] std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t pattern);

@@ -173,8 +173,10 @@ std::string tuning_table(const PageData& data) {
     return in_box(
         "Learning rates",
         "Every mode's rate is chosen by the same search: smallest median time to the target, then "
-        "highest accuracy at the end",
-        {"learning rate", "seed", "time to the target, virtual s", "accuracy at the end"}, rows);
+        "best test result at the end",
+        {"learning rate", "seed", "time to the target, virtual s",
+         quality_name(data.results) + " at the end"},
+        rows);
 }
 
 std::string command_lists(const PageData& data) {

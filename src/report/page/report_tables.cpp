@@ -70,7 +70,7 @@ public:
                                       seconds_text));
         }
         if (learned()) {
-            tables.push_back(measures("Accuracy at the end", "whole test set",
+            tables.push_back(measures(quality_name(results_) + " at the end", "whole test set",
                                       &ComparedCell::accuracy, accuracy_text));
         }
         tables.push_back(measures("Samples per second",

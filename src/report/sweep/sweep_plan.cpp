@@ -177,7 +177,7 @@ TuningRow tuning_row(const PlannedRun& run, const RunRow& row) {
             .lr = run.lr.value(),
             .seed = run.seed,
             .tta_virtual_s = row.tta_virtual_s,
-            .accuracy = row.accuracy,
+            .accuracy = row.quality.value,
             .command = row.command};
 }
 

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <numeric>
 
+#include "core/scores.hpp"
+
 namespace cohort {
 namespace {
 
@@ -74,7 +76,8 @@ RunRow make_row(const SimulationResult& result, const std::string& file) {
     row.tta_virtual_s = result.tta_virtual_s;
     row.samples_to_target = result.samples_to_target;
     row.virtual_s = result.virtual_s;
-    row.accuracy = result.accuracy;
+    row.quality = {.value = result.accuracy.value_or(r_squared(result.loss)),
+                   .regression = !result.accuracy};
     row.samples = result.samples_applied;
     row.samples_per_s =
         result.virtual_s > 0 ? static_cast<double>(result.samples_applied) / result.virtual_s : 0;
@@ -92,6 +95,11 @@ RunRow make_row(const SimulationResult& result, const std::string& file) {
     row.file = file;
     row.wall_s = result.wall_s;
     return row;
+}
+
+std::string quality_name(const SweepResults& results) {
+    const bool regression = !results.rows.empty() && results.rows.front().quality.regression;
+    return regression ? "R2" : "Accuracy";
 }
 
 std::vector<std::string> modes_at_edge(const SweepResults& results) {

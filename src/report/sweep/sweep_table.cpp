@@ -81,7 +81,7 @@ const std::vector<Column<RunRow>>& run_columns() {
         column("tta_virtual_s", &RunRow::tta_virtual_s),
         column("samples_to_target", &RunRow::samples_to_target),
         column("virtual_s", &RunRow::virtual_s),
-        column("accuracy", &RunRow::accuracy),
+        {"accuracy", [](const RunRow& row) -> ColumnValue { return row.quality.value; }},
         column("samples", &RunRow::samples),
         column("samples_per_s", &RunRow::samples_per_s),
         column("ideal_samples_per_s", &RunRow::ideal_samples_per_s),

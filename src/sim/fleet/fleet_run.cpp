@@ -10,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/sched/job_limits.hpp"
+#include "core/scores.hpp"
 #include "core/system/launch_env.hpp"
 #include "formats/predictor_file.hpp"
 #include "sim/learner/learner_pool.hpp"
@@ -33,7 +34,7 @@ void keep(FleetJobResult& kept, const SimulationResult& found) {
     kept.updates = found.updates;
     kept.switches = std::ranges::count_if(
         found.switches, [](const SwitchReport& change) { return !change.same_mode(); });
-    kept.accuracy = found.accuracy;
+    kept.accuracy = found.accuracy.value_or(r_squared(found.loss));
     kept.busy_s = std::accumulate(found.worker_busy_s.begin(), found.worker_busy_s.end(), 0.0);
     kept.wait_s = std::accumulate(found.worker_wait_s.begin(), found.worker_wait_s.end(), 0.0);
     kept.digest = found.digest;

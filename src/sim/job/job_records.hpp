@@ -184,7 +184,7 @@ private:
                               .accuracy = found.accuracy,
                               .loss = found.loss,
                               .test_samples = found.samples};
-        log_.add(EventLog::Kind::kEvaluation, updated_s_, found.accuracy, found.loss,
+        log_.add(EventLog::Kind::kEvaluation, updated_s_, found.accuracy.value_or(0), found.loss,
                  found.samples);
         if (spec_.eval_average) {
             const Learner::Accuracy mean = learner_.evaluate_average(samples);
@@ -192,10 +192,10 @@ private:
             point.average_loss = mean.loss;
         }
         result_.evaluations.push_back(point);
-        const bool average = spec_.target_on_average && point.average_accuracy;
+        const bool average = spec_.target_on_average && point.average_loss;
         const bool reached =
-            reaches_target(spec_, average ? *point.average_accuracy : found.accuracy,
-                           average ? point.average_loss.value_or(found.loss) : found.loss, slack);
+            reaches_target(spec_, (average ? point.average_accuracy : found.accuracy).value_or(0),
+                           average ? *point.average_loss : found.loss, slack);
         if (samples > 0) {
             return reached;
         }

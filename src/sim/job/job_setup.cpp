@@ -46,6 +46,7 @@ SampleSetInfo samples_of(const SimulateOptions& options) {
 
 JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
                 const SampleSetInfo& train, NodesOfJob nodes) {
+    require_target_of(train, options.target_accuracy);
     JobSpec spec;
     spec.choice.modes = options.modes;
     spec.setting = mode_setting(options);

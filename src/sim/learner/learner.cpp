@@ -96,11 +96,12 @@ public:
                  .clip_norm = options.clip_norm,
                  .mean_clip_norm = options.pulls ? 0 : options.clip_norm},
           pool_(shared.threads(),
-                shared.engines(fmt::format("{} {} {}", options.model,
+                shared.engines(fmt::format("{} {} {} {}", options.model,
                                            to_string(Shape(train_->info().sample_shape)),
-                                           train_->info().classes),
+                                           train_->info().classes, train_->info().targets),
                                graph_)) {
-        if (train_->info().sample_shape != test_->info().sample_shape) {
+        if (train_->info().sample_shape != test_->info().sample_shape ||
+            train_->info().targets != test_->info().targets) {
             fail<FileError>({.where = options.data,
                              .what = "the train and test groups hold different samples",
                              .expected = to_string(Shape(train_->info().sample_shape)),
@@ -240,14 +241,17 @@ private:
                     engine->replica.evaluate(engine->batch.view());
             },
             false);
-        Accuracy sums{.samples = samples};
+        BatchResult sums;
         for (const BatchResult& result : results) {
-            sums.accuracy += result.correct;
-            sums.loss += result.loss_sum;
+            sums.correct += result.correct;
+            sums.loss_sum += result.loss_sum;
         }
-        sums.accuracy /= static_cast<double>(samples);
-        sums.loss /= static_cast<double>(samples);
-        return sums;
+        const auto count = static_cast<double>(samples);
+        return {.accuracy = test_->info().task() == Task::kRegression
+                                ? std::nullopt
+                                : std::optional(sums.correct / count),
+                .loss = sums.loss_sum / count,
+                .samples = samples};
     }
 
     [[nodiscard]] std::shared_ptr<LearnerWork> make_work(const Job& job) {

@@ -68,8 +68,8 @@ public:
         GradientQuestion question;
     };
     struct Accuracy {
-        double accuracy = 0;  ///< 0..1
-        double loss = 0;      ///< nats
+        std::optional<double> accuracy = 0;  ///< 0..1; none: a regression
+        double loss = 0;                     ///< nats
         std::int64_t samples = 0;
     };
 

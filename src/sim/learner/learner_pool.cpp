@@ -257,6 +257,7 @@ BatchView SampleBatch::part(std::int64_t begin, std::int64_t end) const noexcept
             .sample_ids = at(ids),
             .size = end - begin,
             .epoch = epoch,
+            .targets = at(targets),
             .tokens = at(tokens)};
 }
 
@@ -275,6 +276,8 @@ void SampleMemory::load(std::span<const std::int64_t> ids, std::uint32_t epoch,
     batch.epoch = epoch;
     const std::size_t values = ids.size() * static_cast<std::size_t>(elements);
     batch.labels.resize(ids.size() * static_cast<std::size_t>(info_.positions()));
+    const auto targets = static_cast<std::size_t>(info_.targets);
+    batch.targets.resize(ids.size() * targets);
     batch.samples.resize(transform_ ? values : 0);
     batch.tokens.resize(transform_ ? 0 : values);
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -284,7 +287,12 @@ void SampleMemory::load(std::span<const std::int64_t> ids, std::uint32_t epoch,
         const std::int64_t to = static_cast<std::int64_t>(i) * elements;
         if (transform_) {
             transform_->apply(stored, ids[i], epoch, batch.samples.data() + to);
-            batch.labels[i] = chunk.labels[within];
+            if (targets > 0) {
+                standardise_targets(chunk.targets.data() + within * targets, info_,
+                                    batch.targets.data() + i * targets);
+            } else {
+                batch.labels[i] = chunk.labels[within];
+            }
         } else {
             split_window(stored, info_.type, elements, batch.tokens.data() + to,
                          batch.labels.data() + to);

@@ -24,7 +24,8 @@ namespace cohort {
 struct SampleBatch {
     std::vector<float> samples;        ///< [N, sample shape]; empty for tokens
     std::vector<std::int32_t> tokens;  ///< [N,T]; empty for other samples
-    std::vector<std::int32_t> labels;  ///< [N] or [N,T]
+    std::vector<std::int32_t> labels;  ///< [N] or [N,T]; empty beside targets
+    std::vector<float> targets;        ///< [N, targets], standardised; empty beside labels
     std::vector<std::int64_t> ids;
     std::uint32_t epoch = 0;
 

@@ -194,6 +194,7 @@ public:
     }
     template <class T>
     void value(const std::string& group, const std::string& name, std::optional<T>& field) {
+        field.reset();
         if (file_.has_attribute(group, name)) {
             value(group, name, field.emplace());
         }

@@ -16,6 +16,8 @@ bool save_model(JobContext& parts, const Gathered& snapshot, bool over) {
                           .tokens = info.tokens(),
                           .mean = info.mean,
                           .std = info.std,
+                          .target_mean = info.target_mean,
+                          .target_std = info.target_std,
                           .vocabulary = info.vocabulary,
                           .parameters = snapshot.parameters,
                           .state = snapshot.state};

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/scores.hpp"
 #include "core/system/process_usage.hpp"
 #include "core/units.hpp"
 
@@ -11,7 +12,7 @@ namespace cohort {
 RunReporter::RunReporter(const JobContext& parts, const TrainEnvironment& environment,
                          std::function<void(StopReason)> stop)
     : TrainControl(parts.options, *environment.clock, parts.budget_samples,
-                   parts.train_set->info().samples, parts.train_set->info().tokens()),
+                   parts.train_set->info().samples, parts.train_set->info().task()),
       environment_(environment),
       stop_(std::move(stop)) {
 }
@@ -116,9 +117,9 @@ void RunReporter::evaluated(const EvaluationReport& report) {
     update_progress();
     progress_.evaluated_at = report.samples_applied;
     summary_.test = report;
-    summary_.reads_text = reads_text();
+    summary_.task = task();
     log_info("test after {} samples: {}", report.samples_applied,
-             format_scores(report.accuracy, report.loss, reads_text()));
+             format_scores(task(), report.accuracy, report.loss));
     tell([&](TrainHook& hook) { hook.on_evaluation(*this, report); });
 }
 

@@ -4,6 +4,7 @@
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
+#include "core/scores.hpp"
 #include "train/coordinator/modes/decision_json.hpp"
 #include "train/hooks/step_window.hpp"
 #include "train/run/run_records.hpp"
@@ -87,11 +88,9 @@ public:
         Json line{{"event", "evaluation"},
                   {"samples_applied", evaluation.samples_applied},
                   {"updates", evaluation.updates},
-                  {"train_s", evaluation.train_seconds},
-                  {"test_accuracy", evaluation.accuracy},
-                  {"test_loss", evaluation.loss}};
-        if (run.reads_text()) {
-            line["test_perplexity"] = std::exp(evaluation.loss);
+                  {"train_s", evaluation.train_seconds}};
+        for (const Score& score : scores_of(run.task(), evaluation.accuracy, evaluation.loss)) {
+            line["test_" + std::string(score.name)] = score.value;
         }
         line["test_samples"] = evaluation.samples;
         line["pause_s"] = evaluation.seconds;
@@ -184,8 +183,6 @@ private:
                       {"samples_applied", run.progress().samples_applied},
                       {"updates", run.progress().updates},
                       {"train_s", run.progress().train_seconds},
-                      {"loss", window_.loss()},
-                      {"accuracy", window_.accuracy()},
                       {"lr", learning_rate_},
                       {"gradient_norm", gradient_norm_},
                       {"samples_per_s", window_.samples_per_s(now)},
@@ -194,8 +191,8 @@ private:
                       {"pending", cluster.pending},
                       {"lag", lags},
                       {"own_s", own}};
-            if (run.reads_text()) {
-                line["perplexity"] = std::exp(window_.loss());
+            for (const Score& score : scores_of(run.task(), window_.accuracy(), window_.loss())) {
+                line[std::string(score.name)] = score.value;
             }
             add_gradients(line, cluster);
             add_loads(line, cluster);

@@ -6,6 +6,7 @@
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
+#include "core/scores.hpp"
 #include "core/units.hpp"
 #include "train/hooks/step_window.hpp"
 
@@ -70,15 +71,26 @@ private:
         const std::string eta =
             rate > 0 ? format_duration(Clock::Seconds(static_cast<double>(left) / rate)) : "-";
         return fmt::format(
-            "{}{}/{}  loss {:.4f}{}  accuracy {:.2f} %  {:.0f} samples/s  eta {}{}  lr {:.4g}"
+            "{}{}/{}  loss {:.4f}{}  {:.0f} samples/s  eta {}{}  lr {:.4g}"
             "  epoch {:.2f}  loss z {:+.1f}",
             run.options().compute == TrainOptions().compute ? ""
                                                             : "[" + run.options().compute + "] ",
             format_count(static_cast<std::uint64_t>(done)),
             format_count(static_cast<std::uint64_t>(run.budget_samples())), window_.loss(),
-            run.reads_text() ? fmt::format("  perplexity {:.2f}", std::exp(window_.loss())) : "",
-            100 * window_.accuracy(), rate, eta, workers(run.cluster()), learning_rate_,
+            beside_loss(run.task()), rate, eta, workers(run.cluster()), learning_rate_,
             static_cast<double>(done) / static_cast<double>(run.epoch_samples()), score_);
+    }
+
+    /// "  accuracy 91.20 %", "  perplexity 1.27  accuracy 91.20 %" or "  R2 0.7588".
+    [[nodiscard]] std::string beside_loss(Task task) const {
+        if (task == Task::kRegression) {
+            return fmt::format("  R2 {:.4f}", r_squared(window_.loss()));
+        }
+        return fmt::format("{}  accuracy {:.2f} %",
+                           task == Task::kLanguage
+                               ? fmt::format("  perplexity {:.2f}", std::exp(window_.loss()))
+                               : "",
+                           100 * window_.accuracy());
     }
 
     /// "  lag 1.88 (worker 3)  2 waiting  7 live, 1 lost"; empty with one worker.

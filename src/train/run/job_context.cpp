@@ -50,21 +50,26 @@ Schedule make_schedule(const TrainOptions& options, std::int64_t budget) {
 Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
                      const SampleSetInfo& test) {
     if (train.sample_shape != test.sample_shape || train.classes != test.classes ||
-        train.tokens() != test.tokens()) {
+        train.targets != test.targets || train.tokens() != test.tokens()) {
         fail<FileError>({.where = options.data,
                          .what = "the train and test groups hold different samples",
                          .expected = format_shape(train.sample_shape),
                          .got = format_shape(test.sample_shape)});
     }
+    require_target_of(train, options.target_accuracy);
     return make_model(options.model, model_input(train));
 }
 
 }  // namespace
 
 std::string set_identity(const SampleSetInfo& set) {
-    return fmt::format("{} x [{}] {}, chunks of {}, {} classes, mean {}, std {}, {}", set.samples,
+    const std::string labels = set.targets > 0 ? fmt::format("targets of mean {} and std {}",
+                                                             fmt::join(set.target_mean, " "),
+                                                             fmt::join(set.target_std, " "))
+                                               : fmt::format("{} classes", set.classes);
+    return fmt::format("{} x [{}] {}, chunks of {}, {}, mean {}, std {}, {}", set.samples,
                        fmt::join(set.sample_shape, ","), word_of(set.type), set.chunk_samples,
-                       set.classes, fmt::join(set.mean, " "), fmt::join(set.std, " "),
+                       labels, fmt::join(set.mean, " "), fmt::join(set.std, " "),
                        set.checksum.empty() ? "no checksum" : set.checksum);
 }
 
@@ -124,6 +129,7 @@ BatchView view_of(const LoadedBatch& batch) {
             .sample_ids = batch.sample_ids().data(),
             .size = batch.size(),
             .epoch = batch.epoch(),
+            .targets = batch.targets().data(),
             .tokens = batch.tokens().data()};
 }
 

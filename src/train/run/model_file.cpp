@@ -59,6 +59,21 @@ std::vector<float> get_per_channel(const StoreReader& reader, const std::string&
     return values;
 }
 
+/// Of a regression.
+void get_target_scales(const StoreReader& reader, ModelFile& model) {
+    model.target_mean = reader.get<float>("/target_mean");
+    model.target_std = reader.get<float>("/target_std");
+    const auto targets = reader.attribute<std::int64_t>("/", "targets");
+    for (const auto* const values : {&model.target_mean, &model.target_std}) {
+        if (targets < 1 || values->size() != static_cast<std::size_t>(targets)) {
+            fail<FileError>({.where = reader.path(),
+                             .what = "means or deviations do not fit the targets",
+                             .expected = fmt::format("{}", targets),
+                             .got = fmt::format("{}", values->size())});
+        }
+    }
+}
+
 /// Of a model of tokens.
 std::shared_ptr<const Vocabulary> get_vocabulary(const StoreReader& reader) {
     const auto word = reader.attribute<std::string>("/", "tokens");
@@ -97,7 +112,13 @@ void write_model(const OutputFile& file, const Graph& graph, const ModelFile& mo
                  Hdf5Thread& thread) {
     StoreWriter writer(file, kModelFormat, thread);
     writer.set("/", "model", model.model);
-    writer.set("/", "classes", model.classes);
+    if (model.targets() > 0) {
+        writer.set("/", "targets", model.targets());
+        writer.put("/target_mean", model.target_mean);
+        writer.put("/target_std", model.target_std);
+    } else {
+        writer.set("/", "classes", model.classes);
+    }
     writer.put("/sample_shape", model.sample_shape);
     writer.put("/mean", model.mean);
     writer.put("/std", model.std);
@@ -118,7 +139,11 @@ ModelFile read_model(const std::string& path, Hdf5Thread& thread) {
     reader.require_format(kModelFormat);
     ModelFile model;
     model.model = reader.attribute<std::string>("/", "model");
-    model.classes = reader.attribute<std::int64_t>("/", "classes");
+    if (reader.has_attribute("/", "targets")) {
+        get_target_scales(reader, model);
+    } else {
+        model.classes = reader.attribute<std::int64_t>("/", "classes");
+    }
     model.sample_shape = reader.get<std::int64_t>("/sample_shape");
     model.tokens = reader.has_attribute("/", "tokens");
     if (model.tokens) {

@@ -1,11 +1,11 @@
 #include "train/run/run_records.hpp"
 
 #include <fmt/format.h>
-#include <cmath>
 
 #include <numeric>
 
 #include "cohort/core/version.hpp"
+#include "core/scores.hpp"
 
 namespace cohort {
 namespace {
@@ -109,11 +109,9 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
                      {"returned", summary.returned},
                      {"losses", summary.losses},
                      {"by_worker", workers_json(summary)},
-                     {"compute", options.compute},
-                     {"test_accuracy", or_null(tested, test.accuracy)},
-                     {"test_loss", or_null(tested, test.loss)}});
-    if (summary.reads_text) {
-        line["test_perplexity"] = std::exp(test.loss);
+                     {"compute", options.compute}});
+    for (const Score& score : scores_of(summary.task, test.accuracy, test.loss)) {
+        line["test_" + std::string(score.name)] = or_null(tested, score.value);
     }
     line["tta_s"] = or_null(progress.tta_seconds);
     line.update(costs_json(summary));

@@ -97,17 +97,24 @@ void discard_shards(const std::string& manifest_path, const std::vector<std::str
 struct ModelFile {
     std::string model;  ///< name for make_model
     std::vector<std::int64_t> sample_shape;
-    std::int64_t classes = 0;
-    bool tokens = false;      ///< samples are windows of tokens of text
-    std::vector<float> mean;  ///< [sample_shape[0]], of the train set; the model takes
-    std::vector<float> std;   ///< (sample - mean) / std, std > 0; both empty for tokens
+    std::int64_t classes = 0;        ///< of a regression 0
+    bool tokens = false;             ///< samples are windows of tokens of text
+    std::vector<float> mean;         ///< [sample_shape[0]], of the train set; the model takes
+    std::vector<float> std;          ///< (sample - mean) / std, std > 0; both empty for tokens
+    std::vector<float> target_mean;  ///< [targets], of the train set; the model's outputs are
+    std::vector<float> target_std;   ///< (target - mean) / std, std > 0; both empty for classes
     std::shared_ptr<const Vocabulary> vocabulary;  ///< of tokens; may be none
     std::vector<float> parameters;                 ///< flat, layout of make_model's graph
     std::vector<float> state;
 
+    [[nodiscard]] std::int64_t targets() const noexcept {
+        return static_cast<std::int64_t>(target_mean.size());
+    }
     [[nodiscard]] Graph graph() const {
-        return make_model(model,
-                          {.shape = Shape(sample_shape), .classes = classes, .tokens = tokens});
+        return make_model(model, {.shape = Shape(sample_shape),
+                                  .classes = classes,
+                                  .targets = targets(),
+                                  .tokens = tokens});
     }
 };
 

@@ -28,6 +28,7 @@ BatchView samples_of(const LoadedBatch& batch, std::int64_t begin, std::int64_t 
             .sample_ids = at(batch.sample_ids()),
             .size = end - begin,
             .epoch = all.epoch,
+            .targets = at(batch.targets()),
             .tokens = at(batch.tokens())};
 }
 

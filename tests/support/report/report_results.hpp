@@ -36,7 +36,7 @@ inline SimulationResult make_test_result(const SimulateOptions& options, double 
         result.evaluations.push_back(
             {.virtual_s = share * end_s,
              .samples_applied = static_cast<std::int64_t>(1000 * share * end_s),
-             .accuracy = result.accuracy * (1 - std::exp(-5 * share)),
+             .accuracy = *result.accuracy * (1 - std::exp(-5 * share)),
              .loss = 1,
              .test_samples = 2000});
     }

@@ -25,7 +25,7 @@ inline RunRow make_test_row(const std::string& mode, const std::string& pattern,
     }
     row.virtual_s = tta_s.value_or(2000);
     row.samples = row.samples_to_target.value_or(1200000);
-    row.accuracy = tta_s ? 0.881 : 0.8;
+    row.quality.value = tta_s ? 0.881 : 0.8;
     row.samples_per_s = static_cast<double>(row.samples) / row.virtual_s;
     row.command = "cohort simulate --mode " + mode;
     row.file = mode + "_" + pattern + "/result.h5";

@@ -14,8 +14,8 @@ namespace cohort {
 /// A run without a network: hooks are driven by hand, time is virtual.
 class FakeTrainControl final : public TrainControl {
 public:
-    explicit FakeTrainControl(const std::string& folder, bool reads_text = false)
-        : TrainControl(run_options, virtual_clock, 1000, 100, reads_text),
+    explicit FakeTrainControl(const std::string& folder, Task task = Task::kClassification)
+        : TrainControl(run_options, virtual_clock, 1000, 100, task),
           metrics_file(folder + "/metrics.jsonl", 0) {}
 
     const TrainProgress& progress() const override { return run_progress; }

@@ -66,6 +66,8 @@ public:
                      .classes = info.classes,
                      .mean = info.mean,
                      .std = info.std,
+                     .target_mean = info.target_mean,
+                     .target_std = info.target_std,
                      .parameters = copy(replica_.parameters()),
                      .state = copy(replica_.state())},
                     parts_.hdf5);

@@ -77,6 +77,18 @@ TEST_F(DatasetH5pyTest, ReadsTheDocumentedFiveLines) {
     EXPECT_EQ(open_dataset(file("documented"), "test", thread_)->info().samples, 70);
 }
 
+TEST_F(DatasetH5pyTest, ReadsTheDocumentedTargets) {
+    const auto source = open("targets");
+    const SampleSetInfo& info = source->info();
+    EXPECT_EQ(info.task(), Task::kRegression);
+    EXPECT_EQ(info.targets, 2);
+    ASSERT_EQ(info.target_mean.size(), 2U);
+    EXPECT_NEAR(info.target_mean[1], 0.0F, 0.3F);
+    EXPECT_NEAR(info.target_std[1], 1.0F, 0.2F);
+    EXPECT_EQ(source->read_chunk(0).targets.size(), 128U);
+    EXPECT_EQ(open("targets_double")->info().targets, 2);
+}
+
 TEST_F(DatasetH5pyTest, StorageMakesNoDifference) {
     const std::vector<std::byte> bytes = all("documented");
     EXPECT_EQ(all("contiguous"), bytes);
@@ -138,17 +150,27 @@ TEST_F(DatasetH5pyTest, NamesWhatIsWrong) {
     const std::vector<Wrong> cases{
         {"no_format", {"attribute 'format' is missing"}},
         {"no_version", {"attribute 'version' is missing"}},
+        {"targets_version", {":/train/targets]", "targets in a file of classes", "version=2"}},
+        {"targets_rank", {":/train/targets]", "[150,D]", "targets[:, None]"}},
+        {"targets_count", {":/train/targets]", "[150,D]", "[149,2]"}},
+        {"targets_integers", {":/train/targets]", "wrong type", "float32"}},
+        {"targets_nan", {":/train/targets]", "target 0 of sample 0 is not finite"}},
+        {"targets_and_labels", {labels, "labels beside targets"}},
+        {"targets_missing", {":/train/targets]", "missing"}},
+        {"targets_means", {"@target_mean]", "one per target"}},
+        {"targets_constant", {"@target_std]", "a number above 0"}},
+        {"targets_tokens", {":/train/targets]", "targets beside tokens"}},
         {"no_classes", {"attribute 'classes' is missing"}},
         {"no_mean", {"attribute 'mean' is missing"}},
         {"no_std", {"attribute 'std' is missing"}},
         {"other_format", {"@format]", "expected cohort-dataset, got other"}},
-        {"other_version", {"@version]", "expected 1, got 2"}},
+        {"other_version", {"@version]", "expected 1, with targets 2, got 3"}},
         {"zero_classes", {"@classes]", "expected at least 1, got 0"}},
         {"text_classes", {"@classes]", "expected one integer", "text"}},
         {"zero_std", {"@std]", "expected a number above 0, got 0"}},
         {"nan_mean", {"@mean]", "expected a finite number, got nan"}},
         {"two_means", {"@mean]", "expected 1 or 3", "got 2"}},
-        {"two_means_grey", {"@mean]", "expected 1, got 2"}},
+        {"two_means_grey", {"@mean]", "expected 1, with targets 2, got 3"}},
         {"no_group", {samples, "missing"}},
         {"no_samples", {samples, "missing"}},
         {"no_labels", {labels, "missing"}},

@@ -181,6 +181,40 @@ TEST(Zoo, ListsLayersParametersAndOperations) {
                 2 * 2.83e9, 0.05e9);
 }
 
+TEST(Zoo, EveryModelOfNumbersLearnsTargetsToo) {
+    for (const std::string& model : model_names()) {
+        const ModelInput input{.shape = {3, 32, 32}, .targets = 3};
+        if (reads_text(model)) {
+            EXPECT_THROW(make_model(model, input), ShapeError) << model;
+            continue;
+        }
+        const Graph graph = make_model(model, input);
+        EXPECT_EQ(graph.loss(), LossKind::kMeanSquaredError) << model;
+        EXPECT_EQ(graph.outputs(), 3) << model;
+        const Graph classes = make_model(model, Shape{3, 32, 32}, 3);
+        EXPECT_EQ(classes.loss(), LossKind::kSoftmaxCrossEntropy) << model;
+        EXPECT_EQ(graph.parameters().total(), classes.parameters().total()) << model;
+    }
+    EXPECT_EQ(make_model("softmax", {.shape = {7}, .targets = 1}).outputs(), 1);
+}
+
+TEST(Zoo, ALinearModelFindsTheTargetsOfALinearFunction) {
+    OwnedReplica owned(make_model("softmax", {.shape = {2}, .targets = 1}), 1, true);
+    owned.replica.initialise(1);
+    const std::vector<float> samples{1, 0, 0, 1, -1, 0, 0, -1};  // y = 2 a - 3 b
+    const std::vector<float> targets{2, -3, -2, 3};
+    const BatchView batch{.samples = samples.data(), .size = 4, .targets = targets.data()};
+    double loss = 0;
+    for (int step = 0; step < 100; ++step) {
+        const BatchResult result = owned.replica.train_step(batch);
+        loss = result.loss_sum / static_cast<double>(result.samples);
+        for (std::size_t i = 0; i < owned.replica.parameters().size(); ++i) {
+            owned.replica.parameters()[i] -= 0.5F * owned.replica.gradients()[i];
+        }
+    }
+    EXPECT_LT(loss, 1e-6);
+}
+
 struct TrainCase {
     std::string model;
     Shape input;

@@ -271,6 +271,23 @@ TEST_F(Page, CurvesTakeTheLargerOfTwoEvaluationsAtOneMoment) {
     EXPECT_THAT(report_html(results_), Not(HasSubstr("--eval-samples")));
 }
 
+TEST_F(Page, OfARegressionR2IsShownInPlaceOfAccuracy) {
+    SimulationResult result = make_test_result(single_options("ssgd", 0.05), 100);
+    result.accuracy = std::nullopt;
+    result.loss = 0.25;
+    for (EvaluationPoint& point : result.evaluations) {
+        point.accuracy = std::nullopt;
+    }
+    write_result(folder_.file("numbers"), result);
+    const SweepResults single = results_of_files({folder_.file("numbers/result.h5")});
+    EXPECT_EQ(single.rows[0].quality.value, 0.75);
+    const std::string page = report_html(single);
+    EXPECT_THAT(page, HasSubstr("R2 over virtual time"));
+    EXPECT_THAT(page, HasSubstr("R2 at the end"));
+    EXPECT_THAT(page, Not(HasSubstr("Accuracy")));
+    EXPECT_THAT(report_html(results_), HasSubstr("Accuracy over virtual time"));
+}
+
 TEST_F(Page, NoResultCountsTwice) {
     const std::string file = write_named(folder_, "a.h5", single_options("ssgd", 0.05), 100);
     const std::string copy = folder_.file("copy.h5");

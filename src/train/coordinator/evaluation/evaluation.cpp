@@ -26,6 +26,8 @@ public:
         : set_(std::move(set)), info_(set_->info()) {
         info_.mean = model.mean;
         info_.std = model.std;
+        info_.target_mean = model.target_mean;
+        info_.target_std = model.target_std;
     }
     [[nodiscard]] const SampleSetInfo& info() const override { return info_; }
     [[nodiscard]] std::string where() const override { return set_->where(); }
@@ -44,15 +46,18 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
     std::unique_ptr<SampleSource> set = open_dataset(data, group, hdf5);
     const SampleSetInfo& info = set->info();
     if (info.sample_shape != model.sample_shape || info.classes > model.classes ||
-        info.tokens() != model.tokens) {
-        const auto text = [](const auto& one, bool tokens) {
-            return fmt::format("{}, {} {}", to_string(Shape(one.sample_shape)), one.classes,
-                               tokens ? "different tokens" : "classes");
+        info.targets != model.targets() || info.tokens() != model.tokens) {
+        const auto text = [](const auto& one, bool tokens, std::int64_t targets) {
+            return fmt::format("{}, {} {}", to_string(Shape(one.sample_shape)),
+                               targets > 0 ? targets : one.classes,
+                               targets > 0 ? "target(s)"
+                               : tokens    ? "different tokens"
+                                           : "classes");
         };
         fail<FileError>({.where = data,
                          .what = "the samples do not fit the model",
-                         .expected = text(model, model.tokens),
-                         .got = text(info, info.tokens())});
+                         .expected = text(model, model.tokens, model.targets()),
+                         .got = text(info, info.tokens(), info.targets)});
     }
     if (info.vocabulary && model.vocabulary && info.vocabulary->text != model.vocabulary->text) {
         fail<FileError>({.where = data,
@@ -65,6 +70,12 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
         log_info("normalised with the model's mean {} and std {}; the dataset's are {} and {}",
                  fmt::join(model.mean, " "), fmt::join(model.std, " "), fmt::join(info.mean, " "),
                  fmt::join(info.std, " "));
+    }
+    if (info.target_mean != model.target_mean || info.target_std != model.target_std) {
+        log_info(
+            "targets standardised with the model's mean {} and std {}; the dataset's are {} and {}",
+            fmt::join(model.target_mean, " "), fmt::join(model.target_std, " "),
+            fmt::join(info.target_mean, " "), fmt::join(info.target_std, " "));
     }
     if (!info.checked) {
         log_info("{}: without checksums: what is read is unverified", set->where());
@@ -146,7 +157,7 @@ EvaluationReport evaluate_model(const std::string& model_file, const std::string
     options.allocator = host_allocator(*device);
     Loader loader(set, options);
     EvaluationReport report = *evaluate_all(replica, loader, batch, [] { return false; });
-    report.reads_text = model.tokens;
+    report.task = set->info().task();
     return report;
 }
 

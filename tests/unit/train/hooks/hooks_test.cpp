@@ -259,6 +259,31 @@ TEST_F(TrainHooks, NanGuardNamesTheWorkers) {
                 testing::ThrowsMessage<NumericalError>(HasSubstr("worker 1: 5")));
 }
 
+TEST_F(TrainHooks, OfARegressionR2IsToldInPlaceOfAccuracy) {
+    FakeTrainControl regression{folder.path(), Task::kRegression};
+    regression.run_options.log_every_s = 1;
+    std::vector<std::string> told;
+    const auto progress =
+        make_progress_hook(false, [&](const std::string& line) { told.push_back(line); });
+    const auto metrics = make_metrics_hook();
+    for (const auto& hook : {progress.get(), metrics.get()}) {
+        hook->on_start(regression);
+    }
+    const StepReport step = regression.step(10, 1, 0.25);
+    for (const auto& hook : {progress.get(), metrics.get()}) {
+        hook->on_step(regression, step);
+    }
+    metrics->on_evaluation(regression, {.loss = 1.5});
+    EXPECT_THAT(told.front(), testing::AllOf(HasSubstr("loss 0.2500  R2 0.7500"),
+                                             testing::Not(HasSubstr("accuracy"))));
+    const auto lines = metrics_lines();
+    EXPECT_DOUBLE_EQ(lines[0]["r2"], 0.75);
+    EXPECT_FALSE(lines[0].contains("accuracy"));
+    EXPECT_DOUBLE_EQ(lines[1]["test_r2"], -0.5);
+    EXPECT_DOUBLE_EQ(lines[1]["test_loss"], 1.5);
+    EXPECT_FALSE(lines[1].contains("test_accuracy"));
+}
+
 TEST_F(TrainHooks, MetricsRecordWindowsEvaluationsAndDrops) {
     run.run_options.log_every_s = 2;
     const auto hook = make_metrics_hook();

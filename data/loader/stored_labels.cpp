@@ -27,4 +27,10 @@ void split_window(const std::byte* stored, SampleType type, std::int64_t positio
     }
 }
 
+void standardise_targets(const float* stored, const SampleSetInfo& info, float* targets) {
+    for (std::size_t i = 0; i < info.target_mean.size(); ++i) {
+        targets[i] = (stored[i] - info.target_mean[i]) / info.target_std[i];
+    }
+}
+
 }  // namespace cohort
