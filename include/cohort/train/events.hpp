@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/model/replica.hpp"
+#include "cohort/model/trainable_model.hpp"
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/drop_record.hpp"
 #include "cohort/sched/load_view.hpp"
