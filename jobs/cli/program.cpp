@@ -76,7 +76,7 @@ ExitCode check_written(ExitCode code) {
         return code;
     }
     log_error("[standard output] cannot be written: {}",
-                      flushed ? "an earlier write failed" : errno_text(error));
+              flushed ? "an earlier write failed" : errno_text(error));
     return code == ExitCode::kDone ? ExitCode::kInput : code;
 }
 

@@ -54,6 +54,11 @@ def load_result(path: str | os.PathLike) -> Result:
     return Result(**_cohort.read_result(str(place)))
 
 
+def load_model(file: str | os.PathLike) -> dict[str, numpy.ndarray]:
+    """The tensors of a model.h5 by name, parameters and state. Errors: OSError."""
+    return _cohort.load_model(os.fspath(file))
+
+
 def _run_of_metrics(file: pathlib.Path) -> Result:
     """A table per kind of line; the last line that ends the run is the summary."""
     kinds: dict[str, list[dict]] = {}

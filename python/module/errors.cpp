@@ -15,14 +15,12 @@ void translate_errors() {
             std::rethrow_exception(failure);
         } catch (const CLI::ParseError& error) {
             PyErr_SetString(PyExc_ValueError, error.what());
-        } catch (const UsageError& error) {
-            PyErr_SetString(PyExc_ValueError, error.what());
-        } catch (const ShapeError& error) {
-            PyErr_SetString(PyExc_ValueError, error.what());
-        } catch (const FileError& error) {
-            PyErr_SetString(PyExc_OSError, error.what());
         } catch (const Error& error) {
-            PyErr_SetString(PyExc_RuntimeError, error.what());
+            const ExitCode code = error.exit_code();
+            PyErr_SetString(code == ExitCode::kUsage   ? PyExc_ValueError
+                            : code == ExitCode::kInput ? PyExc_OSError
+                                                       : PyExc_RuntimeError,
+                            error.what());
         }
     });
 }

@@ -1,9 +1,10 @@
-// The module `cohort._cohort`: what the package's Python files are built on. Nothing starts MPI when
-// it is imported.
+// The module `cohort._cohort`: what the package's Python files are built on. Nothing starts MPI
+// when it is imported.
+#include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "jobs/cli/program.hpp"
 #include "jobs/commands/sweep_options.hpp"
 #include "python/module/errors.hpp"
+#include "python/module/job_binding.hpp"
 #include "python/module/results.hpp"
 #include "report/sweep/sweep.hpp"
 
@@ -79,6 +81,8 @@ py::dict sweep_from_python(const std::string& file, const std::string& out, int 
             read_experiment(file, overrides_of(overrides), check_simulate_option);
         SweepHooks hooks;
         hooks.options = options_of_run;
+        hooks.progress = [](const SweepProgress& /*progress*/) {};
+        hooks.failed = [](const FailedRun& /*run*/) {};
         check_experiment(experiment, hooks);
         hooks.stop_requested = [&raised] {
             raised = raised || signal_raised();
@@ -117,10 +121,10 @@ PYBIND11_MODULE(_cohort, module) {
     module.attr("version") = version();
     module.attr("RESULT_FILE") = kResultFile;
     module.attr("SWEEP_FILE") = kSweepFile;
+    bind_job(module);
     module.def("run_program", run_as_program, "words"_a);
     module.def("simulate", simulate_from_python, "arguments"_a);
-    module.def("sweep", sweep_from_python, "file"_a, "out"_a, "jobs"_a, "overrides"_a,
-               "program"_a);
+    module.def("sweep", sweep_from_python, "file"_a, "out"_a, "jobs"_a, "overrides"_a, "program"_a);
     module.def(
         "read_result",
         [](const std::string& file) { return read_without_gil([&] { return read_result(file); }); },

@@ -1,8 +1,8 @@
 #include "python/module/results.hpp"
 
 #include <fmt/format.h>
-#include <pybind11/numpy.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cohort/core/words.hpp"
+#include "python/module/arrays.hpp"
 
 namespace py = pybind11;
 using namespace pybind11::literals;
@@ -49,7 +50,7 @@ public:
 private:
     template <class Get, class Value>
     void fill(const char* name, const Get& get, Value) {
-        py::array_t<Value> values(static_cast<py::ssize_t>(rows_.size()));
+        py::array_t<Value> values = make_array<Value>(rows_.size());
         Value* to = values.mutable_data();
         for (const Row& row : rows_) {
             *to++ = std::invoke(get, row);
@@ -91,8 +92,11 @@ py::dict summary_of(const SimulationResult& result) {
     summary["digest"] = digest_text(result.digest);
     summary["tta_virtual_s"] = or_none(result.tta_virtual_s);
     summary["samples_to_target"] = or_none(result.samples_to_target);
-    summary["test_accuracy"] = result.accuracy;
-    summary["test_loss"] = result.loss;
+    const bool trained =
+        std::ranges::find(result.options, std::pair<std::string, std::string>(
+                                              "no-train", "true")) == result.options.end();
+    summary["test_accuracy"] = or_none(trained ? std::optional(result.accuracy) : std::nullopt);
+    summary["test_loss"] = or_none(trained ? std::optional(result.loss) : std::nullopt);
     summary["healthy_iteration_s"] = result.healthy_iteration_s;
     summary["ideal_samples_s"] = or_none(result.ideal_samples_s);
     summary["noise_scale"] = or_none(result.noise_scale);
@@ -123,8 +127,7 @@ py::dict workers_of(const SimulationResult& result) {
                            .add("lost", &WorkerReport::lost)
                            .columns();
     const auto numbers = [&](const char* name, const std::vector<double>& values) {
-        columns[name] =
-            py::array_t<double>(static_cast<py::ssize_t>(values.size()), values.data());
+        columns[name] = make_array(values.size(), values.data());
     };
     numbers("busy_s", result.worker_busy_s);
     numbers("wait_s", result.worker_wait_s);

@@ -17,8 +17,8 @@ namespace cohort {
 /// children with the thread that started them).
 class ChildPool {
 public:
-    /// @param program  path, then words before the arguments of each start; "/proc/self/exe" is this
-    /// program, even when its file was replaced
+    /// @param program  path, then words before the arguments of each start; "/proc/self/exe" is
+    /// this program, even when its file was replaced
     explicit ChildPool(std::vector<std::string> program) : program_(std::move(program)) {}
     ChildPool(const ChildPool&) = delete;
     ChildPool& operator=(const ChildPool&) = delete;

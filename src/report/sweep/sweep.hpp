@@ -14,8 +14,8 @@ namespace cohort {
 
 /// How a sweep is carried out.
 struct SweepSettings {
-    std::string out;                         ///< its folder
-    int jobs = 1;                            ///< runs at a time, each on one core
+    std::string out;  ///< its folder
+    int jobs = 1;     ///< runs at a time, each on one core
     /// Program with the command `simulate`: its path, then words that come before the command.
     std::vector<std::string> program = {"/proc/self/exe"};
 };
