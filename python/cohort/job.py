@@ -104,7 +104,15 @@ def _number_of(loss: Any) -> float:
 
 class Job:
     """This rank's part of a training job; see join. Iterating gives the leases of a worker; on
-    servers the loop's body never runs."""
+    servers the loop's body never runs.
+
+    rank, size     of this process, among all
+    is_worker      else a server
+    workers        of the job
+    threads        with which this rank is to compute
+    After the loop, on rank 0: summary, the numbers of the run as the last line of metrics.jsonl has
+    them; stopped, somebody has asked for its end.
+    """
 
     def __init__(self, train_samples: int, options: dict[str, Any]) -> None:
         if train_samples < 1:
@@ -217,8 +225,7 @@ class Job:
             self._core.request_stop()
             self._core.leave()
             self._finish()
-            self.stopped = self._signalled
-        if self.stopped and failure is None:
+        if self._signalled and failure is None:
             sys.exit(75)
 
 
