@@ -45,6 +45,7 @@ class GPT(nn.Module):
         self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(depth)])
         self.norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, 256, bias=False)
+        nn.init.normal_(self.tokens.weight, std=0.02)
         self.output.weight = self.tokens.weight
 
     def forward(self, tokens):
