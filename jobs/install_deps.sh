@@ -19,6 +19,7 @@ packages=(
 )
 dev_packages=(
     libgtest-dev libgmock-dev libbenchmark-dev python3-h5py python3-numpy
+    pybind11-dev python3-dev
     slurm-wlm munge iproute2
 )
 # Nice to have: without them builds repeat work and some checks do less, which they say.

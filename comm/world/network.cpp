@@ -8,7 +8,7 @@ void Network::open(const WorldOptions& options, const LaunchEnv& env, Ports& por
     if (uses_mpi) {
         own_mpi = !options.part;
         if (own_mpi) {
-            start_mpi();
+            ends_mpi = start_mpi();
             comms.open_world();
         } else {
             const PoolPart& part = *options.part;
@@ -51,7 +51,7 @@ void Network::close() {
     comms.close();
     int started = 0;
     check_mpi(MPI_Initialized(&started));
-    if (started != 0 && own_mpi) {
+    if (started != 0 && own_mpi && ends_mpi) {
         check_mpi(MPI_Finalize());
     }
 }

@@ -54,6 +54,7 @@ struct Network {
     const bool uses_mpi;  ///< false: a world of one rank, without communicators
     std::atomic<bool> mpi_started{false};
     bool own_mpi = true;                           ///< started here, not by a pool
+    bool ends_mpi = true;                          ///< false: others in this process do
     std::function<void(const std::string&)> ends;  ///< of a pool's part, see PoolPart
     Traffic traffic;                               ///< thread safe
     Doorbells bells;                               ///< ring() is thread safe

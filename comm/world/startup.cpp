@@ -196,16 +196,26 @@ int highest_tag() {
 
 }  // namespace
 
-void start_mpi() {
+bool start_mpi() {
     int started = 0;
     check_mpi(MPI_Initialized(&started));
-    if (started != 0) {
-        fail<PeerError>({.where = "start",
-                         .what = "MPI was started by somebody else in this process",
-                         .expected = "one world per process"});
-    }
     ::signal(SIGPIPE, SIG_IGN);  // a connection to a dead rank is an error, not the end
     int provided = MPI_THREAD_SINGLE;
+    if (started != 0) {
+        int ended = 0;
+        check_mpi(MPI_Finalized(&ended));
+        check_mpi(MPI_Query_thread(&provided));
+        if (ended != 0 || provided < MPI_THREAD_MULTIPLE) {
+            fail<PeerError>({.where = "start",
+                             .what = ended != 0 ? "MPI was shut down in this process before"
+                                                : "MPI was started here without threads",
+                             .expected = ended != 0 ? "one job per process" : "MPI_THREAD_MULTIPLE",
+                             .hint = ended != 0 ? "one job, or another process"
+                                                : "to start the job first, or mpi4py with "
+                                                  "mpi4py.rc.thread_level = 'multiple'"});
+        }
+        return false;
+    }
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
     if (provided < MPI_THREAD_SERIALIZED) {
         fail<PeerError>({.where = "start",
@@ -213,6 +223,7 @@ void start_mpi() {
                          .expected = "MPI_THREAD_SERIALIZED or more",
                          .got = std::to_string(provided)});
     }
+    return true;
 }
 
 StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms) {

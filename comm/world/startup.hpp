@@ -17,9 +17,10 @@ struct StartupRoster {
     int tag_limit = 32767;
 };
 
-/// Starts MPI. Only one thread at a time may call it: this one, until another takes its place.
+/// Starts MPI, unless somebody else has in this process, with MPI_THREAD_MULTIPLE; false then. Of
+/// this library only one thread at a time may call it: this one, until another takes its place.
 /// Errors: PeerError.
-void start_mpi();
+[[nodiscard]] bool start_mpi();
 /// Collective over `comms.world`: makes the other communicators and the map, and checks that all
 /// ranks have the same usable options. Errors: UsageError, on all ranks alike; PeerError.
 [[nodiscard]] StartupRoster meet(const WorldOptions& options, const LaunchEnv& env,

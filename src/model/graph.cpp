@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
@@ -126,8 +127,46 @@ double Graph::training_flops_per_sample() const {
 
 void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
                        std::span<float> state) const {
+    if (given_) {
+        std::ranges::copy(given_->front(), parameters.begin());
+        std::ranges::copy(given_->back(), state.begin());
+        return;
+    }
     draw_all(seed, parameters_, initialisations_, 0, parameters);
     draw_all(seed, state_, state_initialisations_, 1, state);
+}
+
+Graph make_tensor_graph(std::string name, const std::vector<NamedTensor>& parameters,
+                        const std::vector<NamedTensor>& state) {
+    if (parameters.empty()) {
+        fail<UsageError>({.where = name,
+                          .what = "has no parameter to train",
+                          .expected = "at least one tensor that requires a gradient"});
+    }
+    Graph graph;
+    std::array<std::vector<float>, 2> given;
+    const auto place = [&](const std::vector<NamedTensor>& tensors, FlatLayout& layout,
+                           std::vector<float>& flat) {
+        for (const NamedTensor& tensor : tensors) {
+            const int index = layout.add(tensor.name, tensor.shape, true);
+            const FlatRange& range = layout.ranges()[static_cast<std::size_t>(index)];
+            if (static_cast<std::int64_t>(tensor.values.size()) != range.size) {
+                fail<UsageError>({.where = name + " " + tensor.name,
+                                  .what = "the values do not fill the shape",
+                                  .expected = std::to_string(range.size),
+                                  .got = std::to_string(tensor.values.size())});
+            }
+            flat.resize(static_cast<std::size_t>(layout.total()));
+            std::ranges::copy(tensor.values, flat.begin() + range.offset);
+        }
+    };
+    place(parameters, graph.parameters_, given.front());
+    place(state, graph.state_, given.back());
+    graph.name_ = std::move(name);
+    graph.shapes_ = {Shape{1}};
+    graph.logits_ = Value{0};
+    graph.given_ = std::make_shared<const std::array<std::vector<float>, 2>>(std::move(given));
+    return graph;
 }
 
 }  // namespace cohort

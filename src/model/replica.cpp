@@ -12,39 +12,22 @@
 namespace cohort {
 
 struct Replica::Impl {
-    /// The flat buffers.
-    struct Flat {
-        Buffer parameters;
-        Buffer gradients;
-        Buffer state;
-        Buffer batch_state;
-    };
-
-    Impl(Graph source, Device& on, const ReplicaOptions& options)
-        : graph(std::move(source)),
-          device(on),
-          stream(on.create_stream()),
+    Impl(TrainableModel& of, const ReplicaOptions& options)
+        : graph(of.graph()),
+          device(of.device()),
+          stream(of.stream()),
           tuning(make_tuning_cache(options.tuning_file)),
-          precision(on.kind() == DeviceKind::kCpu ? cpu_precision(options.precision)
-                                                  : options.precision),
-          support(make_kernel_support(on, *stream, precision, options.deterministic)),
+          precision(device.kind() == DeviceKind::kCpu ? cpu_precision(options.precision)
+                                                      : options.precision),
+          support(make_kernel_support(device, stream, precision, options.deterministic)),
           training(make_executor(options, true)),
           inference(make_executor(options, false)),
-          arena(on) {
-        const auto bytes = [](const FlatLayout& layout) {
-            return static_cast<std::size_t>(layout.total()) * sizeof(float);
-        };
-        for (Buffer* buffer : {&flat.parameters, &flat.gradients}) {
-            *buffer = zeroed(bytes(graph.parameters()));
-        }
-        for (Buffer* buffer : {&flat.state, &flat.batch_state}) {
-            *buffer = zeroed(bytes(graph.state()));
-        }
+          arena(device) {
         for (Executor* executor : {training.get(), inference.get()}) {
-            executor->bind({.parameters = flat.parameters.floats(),
-                            .gradients = flat.gradients.floats(),
-                            .state = flat.state.floats(),
-                            .batch_state = flat.batch_state.floats()});
+            executor->bind({.parameters = of.parameters().data(),
+                            .gradients = of.gradients().data(),
+                            .state = of.state().data(),
+                            .batch_state = of.batch_state().data()});
         }
         if (support != nullptr) {
             support->prepare();
@@ -56,7 +39,7 @@ struct Replica::Impl {
         if (device.kind() == DeviceKind::kCuda) {
             try {  // what the kernels hold belongs to this GPU, whatever the thread used last
                 cuda::use(device);
-                stream->synchronize();
+                stream.synchronize();
             } catch (const DeviceError& error) {
                 log_warn("{}", error.what());
             }
@@ -66,7 +49,7 @@ struct Replica::Impl {
     std::unique_ptr<Executor> make_executor(const ReplicaOptions& options, bool for_training) {
         const ExecutorSetting setting{.graph = graph,
                                       .device = device,
-                                      .stream = *stream,
+                                      .stream = stream,
                                       .training = for_training,
                                       .deterministic = options.deterministic,
                                       .recorded = options.recorded,
@@ -75,12 +58,6 @@ struct Replica::Impl {
                                       .support = support.get()};
         return device.kind() == DeviceKind::kCuda ? make_whole_batch_executor(setting)
                                                   : make_slice_executor(setting);
-    }
-
-    Buffer zeroed(std::size_t bytes) {
-        Buffer buffer = device.allocate(bytes);
-        stream->fill_zero(buffer.data(), bytes);
-        return buffer;
     }
 
     void check(const BatchView& batch) const {
@@ -145,87 +122,21 @@ struct Replica::Impl {
         }
     }
 
-    Graph graph;
+    const Graph& graph;
     Device& device;
-    std::unique_ptr<Stream> stream;
+    Stream& stream;
     std::shared_ptr<TuningCache> tuning;
     Precision precision;  ///< what it computes in
     std::unique_ptr<KernelSupport> support;
     std::unique_ptr<Executor> training;
     std::unique_ptr<Executor> inference;
     Arena arena;
-    Flat flat;
-    Buffer host_state;  ///< two copies of a state, made when it is first needed
 };
 
 Replica::Replica(Graph graph, Device& device, const ReplicaOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(graph), device, options)) {
+    : TrainableModel(std::move(graph), device), impl_(std::make_unique<Impl>(*this, options)) {
 }
-Replica::Replica(Replica&&) noexcept = default;
-Replica& Replica::operator=(Replica&&) noexcept = default;
 Replica::~Replica() = default;
-
-const Graph& Replica::graph() const noexcept {
-    return impl_->graph;
-}
-Device& Replica::device() const noexcept {
-    return impl_->device;
-}
-Stream& Replica::stream() const noexcept {
-    return *impl_->stream;
-}
-
-namespace {
-std::span<float> floats_of(const Buffer& buffer) {
-    return {buffer.floats(), buffer.bytes() / sizeof(float)};
-}
-}  // namespace
-
-std::span<float> Replica::parameters() noexcept {
-    return floats_of(impl_->flat.parameters);
-}
-std::span<float> Replica::gradients() noexcept {
-    return floats_of(impl_->flat.gradients);
-}
-std::span<float> Replica::state() noexcept {
-    return floats_of(impl_->flat.state);
-}
-std::span<float> Replica::batch_state() noexcept {
-    return floats_of(impl_->flat.batch_state);
-}
-
-void Replica::fold_batch_statistics(double a, double fraction) {
-    if (impl_->device.kind() == DeviceKind::kCpu) {
-        cohort::fold_batch_statistics(state(), batch_state(), a, fraction);
-        return;
-    }
-    // A few floats per channel: not worth a kernel.
-    const std::size_t bytes = impl_->flat.state.bytes();
-    if (impl_->host_state.bytes() < 2 * bytes) {
-        impl_->host_state = impl_->device.allocate_host(2 * bytes);
-    }
-    const std::span<float> running(impl_->host_state.floats(), bytes / sizeof(float));
-    const std::span<float> batch(running.data() + running.size(), running.size());
-    Stream& s = *impl_->stream;
-    s.copy(running.data(), impl_->flat.state.data(), bytes);
-    s.copy(batch.data(), impl_->flat.batch_state.data(), bytes);
-    s.synchronize();
-    cohort::fold_batch_statistics(running, batch, a, fraction);
-    s.copy(impl_->flat.state.data(), running.data(), bytes);
-    s.synchronize();
-}
-
-void Replica::initialise(std::uint64_t seed) {
-    const auto fill = [&](const Buffer& device_buffer, const std::vector<float>& host) {
-        impl_->stream->copy(device_buffer.data(), host.data(), device_buffer.bytes());
-    };
-    std::vector<float> parameters(this->parameters().size());
-    std::vector<float> state(this->state().size());
-    impl_->graph.initialise(seed, parameters, state);
-    fill(impl_->flat.parameters, parameters);
-    fill(impl_->flat.state, state);
-    impl_->stream->synchronize();
-}
 
 std::optional<BatchResult> Replica::train_step(const BatchView& batch, std::uint64_t seed,
                                                StepObserver& observer) {
@@ -263,9 +174,8 @@ std::optional<double> Replica::step_seconds() const {
 std::size_t Replica::arena_bytes() const noexcept {
     return impl_->arena.bytes();
 }
-std::size_t Replica::total_bytes() const noexcept {
-    return arena_bytes() + impl_->flat.parameters.bytes() + impl_->flat.gradients.bytes() +
-           impl_->flat.state.bytes() + impl_->flat.batch_state.bytes() +
+std::size_t Replica::total_bytes() noexcept {
+    return arena_bytes() + 2 * (parameters().size_bytes() + state().size_bytes()) +
            (impl_->support == nullptr ? 0 : impl_->support->bytes());
 }
 
@@ -285,14 +195,6 @@ std::vector<LayerProfile> Replica::profile() const {
     impl_->training->add_profile(profile);
     impl_->inference->add_profile(profile);
     return profile;
-}
-
-void fold_batch_statistics(std::span<float> state, std::span<const float> batch_state, double a,
-                           double fraction) {
-    const auto step = static_cast<float>(1.0 - std::pow(1.0 - a, fraction));
-    for (std::size_t i = 0; i < state.size(); ++i) {
-        state[i] += step * (batch_state[i] - state[i]);
-    }
 }
 
 }  // namespace cohort

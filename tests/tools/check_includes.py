@@ -29,9 +29,10 @@ ARROWS = {
     "train": ["model", "optim", "data", "comm", "session", "formats"],
     "fleet": ["sim", "train"],
     "jobs": ["report", "fleet"],
+    "python": ["jobs"],
 }
 # Folders of the tree's top level that are modules; the others are below src/ and include/cohort/.
-TOP_LEVEL = ("layers", "comm", "sched", "data", "jobs")
+TOP_LEVEL = ("layers", "comm", "sched", "data", "jobs", "python")
 
 # external headers: what they are, their names, and the modules whose private code may have them.
 EXTERNAL = (
@@ -40,7 +41,8 @@ EXTERNAL = (
     ("HDF5", re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h$"), ("data",)),
     ("libpng", re.compile(r"png\.h$"), ("data",)),
     ("libjpeg", re.compile(r"j(peglib|error)\.h$"), ("data",)),
-    ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs",)),
+    ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs", "python")),
+    ("pybind11", re.compile(r"pybind11/"), ("python",)),
     ("toml++", re.compile(r"toml\+\+/"), ("formats", "sim", "report", "jobs")),
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )

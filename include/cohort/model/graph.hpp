@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,6 +14,13 @@
 #include "cohort/tensor/shape.hpp"
 
 namespace cohort {
+
+/// A tensor with its values, [shape] in row-major order.
+struct NamedTensor {
+    std::string name;
+    Shape shape;
+    std::vector<float> values;
+};
 
 /// A tensor in a network under construction; one sample's shape is graph.shape(value).
 struct Value {
@@ -75,6 +83,8 @@ public:
 
 private:
     friend class GraphBuilder;
+    friend Graph make_tensor_graph(std::string name, const std::vector<NamedTensor>& parameters,
+                                   const std::vector<NamedTensor>& state);
     std::string name_;
     std::vector<Node> nodes_;
     std::vector<Shape> shapes_;
@@ -85,7 +95,15 @@ private:
     Value logits_;
     LossKind loss_ = LossKind::kSoftmaxCrossEntropy;
     std::int64_t vocabulary_ = 0;
+    /// Initial parameters and state in place of those that are drawn; null: none.
+    std::shared_ptr<const std::array<std::vector<float>, 2>> given_;
 };
+
+/// A network of tensors alone, without layers: something else computes it.
+/// Initial values are those given, whatever the seed. Errors: UsageError for a name that comes
+/// twice, no parameters, or values that do not fill their shape.
+[[nodiscard]] Graph make_tensor_graph(std::string name, const std::vector<NamedTensor>& parameters,
+                                      const std::vector<NamedTensor>& state);
 
 /// The input of a network that reads text.
 struct TokenInput {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cohort/core/task.hpp"
-#include "cohort/model/replica.hpp"
+#include "cohort/model/trainable_model.hpp"
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/drop_record.hpp"
 #include "cohort/sched/load_view.hpp"

@@ -15,8 +15,13 @@
 #include "cohort/sched/predictor.hpp"
 #include "cohort/train/events.hpp"
 #include "cohort/train/options.hpp"
+#include "cohort/train/own_network.hpp"
 
 namespace cohort {
+
+/// Opens the samples of group "train" or "test": called on every rank, for the same samples each
+/// time. Errors: any of Error.
+using SampleOpener = std::function<std::shared_ptr<SampleSource>(const std::string& group)>;
 
 /// Environment of a run, set by the program.
 struct TrainEnvironment {
@@ -28,6 +33,12 @@ struct TrainEnvironment {
     /// File for the measured choices of GPU algorithms; empty: they are not stored. A deterministic
     /// run does not use it.
     std::string tuning_file;
+    /// The program's own samples, in place of the file TrainOptions::data, which is then a name for
+    /// messages.
+    SampleOpener samples;
+    /// The program's own network, in place of TrainOptions::model, which is then a name; outlives
+    /// the run. None: null.
+    const OwnNetwork* network = nullptr;
     /// Makes one more observer of the run, on rank 0; empty: there is none.
     std::function<std::unique_ptr<TrainHook>()> observer;
     /// As ModeSetting::admits; on rank 0.

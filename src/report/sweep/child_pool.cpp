@@ -63,7 +63,7 @@ ChildPool::~ChildPool() {
 
 void ChildPool::start(std::size_t tag, const std::vector<std::string>& arguments,
                       const std::string& log) {
-    std::vector<std::string> words{program_};
+    std::vector<std::string> words = program_;
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> pointers;
     for (std::string& word : words) {
@@ -80,7 +80,7 @@ void ChildPool::start(std::size_t tag, const std::vector<std::string>& arguments
     const pid_t parent = getpid();
     const pid_t child = fork();
     if (child == 0) {
-        become(program_.c_str(), pointers.data(), input, output, parent);
+        become(program_.front().c_str(), pointers.data(), input, output, parent);
     }
     const int error = errno;
     close(input);

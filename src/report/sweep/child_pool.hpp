@@ -17,8 +17,9 @@ namespace cohort {
 /// children with the thread that started them).
 class ChildPool {
 public:
-    /// @param program  path; "/proc/self/exe" is this one, even when its file was replaced
-    explicit ChildPool(std::string program) : program_(std::move(program)) {}
+    /// @param program  path, then words before the arguments of each start; "/proc/self/exe" is
+    /// this program, even when its file was replaced
+    explicit ChildPool(std::vector<std::string> program) : program_(std::move(program)) {}
     ChildPool(const ChildPool&) = delete;
     ChildPool& operator=(const ChildPool&) = delete;
     /// Ends running processes.
@@ -46,7 +47,7 @@ private:
     };
     [[nodiscard]] std::optional<Ended> take_ended();
 
-    std::string program_;
+    std::vector<std::string> program_;
     std::vector<Child> children_;
 };
 

@@ -14,9 +14,10 @@ namespace cohort {
 
 /// How a sweep is carried out.
 struct SweepSettings {
-    std::string out;                         ///< its folder
-    int jobs = 1;                            ///< runs at a time, each on one core
-    std::string program = "/proc/self/exe";  ///< program with the command `simulate`
+    std::string out;  ///< its folder
+    int jobs = 1;     ///< runs at a time, each on one core
+    /// Program with the command `simulate`: its path, then words that come before the command.
+    std::vector<std::string> program = {"/proc/self/exe"};
 };
 
 /// Progress of a sweep.

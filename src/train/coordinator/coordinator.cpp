@@ -291,7 +291,7 @@ void Coordinator::returned(const RankNews& news) {
 
 void Coordinator::finish() {
     active_->session->leases().open().return_all();
-    if (computes_network(parts_.options)) {
+    if (parts_.evaluates()) {
         evaluate_at_end();
     }
     active_->session->end();

@@ -47,8 +47,13 @@ Schedule make_schedule(const TrainOptions& options, std::int64_t budget) {
     return schedule.needs_end() ? schedule.with_end(budget) : schedule;
 }
 
-Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
-                     const SampleSetInfo& test) {
+std::shared_ptr<SampleSource> open_samples(const TrainOptions& options, const SampleOpener& samples,
+                                           const std::string& group, Hdf5Thread& hdf5) {
+    return samples ? samples(group) : open_dataset(options.data, group, hdf5);
+}
+
+Graph make_run_model(const TrainOptions& options, const OwnNetwork* network,
+                     const SampleSetInfo& train, const SampleSetInfo& test) {
     if (train.sample_shape != test.sample_shape || train.classes != test.classes ||
         train.targets != test.targets || train.tokens() != test.tokens()) {
         fail<FileError>({.where = options.data,
@@ -57,7 +62,7 @@ Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
                          .got = format_shape(test.sample_shape)});
     }
     require_target_of(train, options.target_accuracy);
-    return make_model(options.model, model_input(train));
+    return network != nullptr ? network->graph : make_model(options.model, model_input(train));
 }
 
 }  // namespace
@@ -133,11 +138,13 @@ BatchView view_of(const LoadedBatch& batch) {
             .tokens = batch.tokens().data()};
 }
 
-JobContext::JobContext(const TrainOptions& run_options, int workers)
+JobContext::JobContext(const TrainOptions& run_options, int workers, const SampleOpener& samples,
+                       const OwnNetwork* own_network)
     : options(run_options),
-      train_set(open_dataset(options.data, "train", hdf5)),
-      test_set(open_dataset(options.data, "test", hdf5)),
-      graph(make_run_model(options, train_set->info(), test_set->info())),
+      train_set(open_samples(options, samples, "train", hdf5)),
+      test_set(open_samples(options, samples, "test", hdf5)),
+      network(own_network),
+      graph(make_run_model(options, network, train_set->info(), test_set->info())),
       order{.seed = options.seed},
       augment(parse_augment(options.augment, options.seed)),
       optimizer(optimizer_options(options)),

@@ -17,6 +17,7 @@
 #include "cohort/sched/chooser_options.hpp"
 #include "cohort/tensor/device.hpp"
 #include "cohort/train/options.hpp"
+#include "cohort/train/trainer.hpp"
 
 namespace cohort {
 
@@ -50,13 +51,16 @@ namespace cohort {
 
 /// Data set, graph and facts of a run that every rank has, whatever its role, opened and checked.
 struct JobContext {
-    /// @param workers of the run. Errors: those of Trainer::Trainer that concern options and files.
-    JobContext(const TrainOptions& run_options, int workers);
+    /// @param workers of the run  @param samples, own_network  as TrainEnvironment has them
+    /// Errors: those of Trainer::Trainer that concern options and files.
+    JobContext(const TrainOptions& run_options, int workers, const SampleOpener& samples = {},
+               const OwnNetwork* own_network = nullptr);
 
     TrainOptions options;
     Hdf5Thread hdf5;
     std::shared_ptr<SampleSource> train_set;
     std::shared_ptr<SampleSource> test_set;
+    const OwnNetwork* network;  ///< null: this library computes the graph
     Graph graph;
     OrderOptions order;
     AugmentOptions augment;
@@ -64,6 +68,11 @@ struct JobContext {
     std::int64_t budget_samples;
     Schedule schedule;
     std::int64_t reference_batch;  ///< B: --batch times the workers
+
+    /// Whether the test group can be evaluated.
+    [[nodiscard]] bool evaluates() const {
+        return computes_network(options) && (network == nullptr || network->evaluates);
+    }
 };
 
 /// Facts of the job for choosers.

@@ -98,7 +98,7 @@ public:
         : world_(world),
           environment_(on_this_rank(environment, world)),
           comm_{world.messenger(), world.operations(), world.map(), &world.membership()},
-          parts_(options, world.map().workers()) {
+          parts_(options, world.map().workers(), environment.samples, environment.network) {
         (void)NodeCards(world.map(), options.push_tree, 0);  // the hosts can form the groups
         if (world.role() == Role::kServer) {
             server_.emplace(comm_, parts_, world.rank());

@@ -58,7 +58,7 @@ private:
     void finish(std::span<float> delta);
 
     WorkerContext& context_;
-    Replica& replica_;
+    TrainableModel& replica_;
     std::unique_ptr<Optimizer> optimizer_;  ///< null: nothing remembered
     std::vector<float> start_;
     std::vector<double> statistics_;  ///< sums over samples

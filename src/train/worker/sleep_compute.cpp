@@ -4,7 +4,6 @@
 #include <cmath>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "train/faults/injection.hpp"
@@ -54,26 +53,21 @@ ComputeChoice parse_compute(const std::string& text) {
     return choice;
 }
 
-SleepCompute::SleepCompute(Replica& replica, double seconds_per_sample,
+SleepCompute::SleepCompute(Graph graph, Device& device, double seconds_per_sample,
                            std::shared_ptr<const Clock> clock, Sleep sleep)
-    : replica_(replica),
+    : TrainableModel(std::move(graph), device),
       seconds_per_sample_(seconds_per_sample),
       clock_(std::move(clock)),
       sleep_(std::move(sleep)) {
     if (!sleep_) {
         sleep_ = [](Clock::Seconds time) { std::this_thread::sleep_for(time); };
     }
-    const std::vector<float> zeros(replica_.gradients().size());
-    replica_.stream().copy(replica_.gradients().data(), zeros.data(),
-                           replica_.gradients().size_bytes());
-    replica_.stream().synchronize();
 }
 
-std::optional<BatchResult> SleepCompute::train_step(const BatchView& batch,
+std::optional<BatchResult> SleepCompute::train_step(const BatchView& batch, std::uint64_t /*seed*/,
                                                     StepObserver& observer) {
-    replica_.stream().copy(replica_.batch_state().data(), replica_.state().data(),
-                           replica_.state().size_bytes());
-    replica_.stream().synchronize();
+    stream().copy(batch_state().data(), state().data(), state().size_bytes());
+    stream().synchronize();
     const double half = seconds_per_sample_ * static_cast<double>(batch.size) / 2;
     const std::int64_t pieces = pieces_of(half);
     const Clock::Seconds piece(half / static_cast<double>(pieces));
@@ -83,7 +77,7 @@ std::optional<BatchResult> SleepCompute::train_step(const BatchView& batch,
             return std::nullopt;
         }
     }
-    const std::int64_t total = replica_.graph().parameters().total();
+    const std::int64_t total = graph().parameters().total();
     constexpr std::int64_t kAlign = FlatLayout::kAlignment;
     std::int64_t end = total;
     for (std::int64_t i = pieces - 1; i >= 0; --i) {

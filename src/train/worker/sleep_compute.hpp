@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cohort/core/clock.hpp"
-#include "cohort/model/replica.hpp"
+#include "cohort/model/trainable_model.hpp"
 #include "data/dataset/recording.hpp"
 
 namespace cohort {
@@ -25,24 +25,23 @@ inline constexpr std::string_view kRecordedOption = "--compute recorded";
 /// few cores. Between short sleeps the observer is asked as between two layers, first with no
 /// gradient, as in a forward pass, then with one range of zeros after the other, from the end to
 /// the beginning. Loss and accuracy are 0, batch statistics the running ones.
-class SleepCompute {
+class SleepCompute final : public TrainableModel {
 public:
     using Sleep = std::function<void(Clock::Seconds)>;
 
-    /// @param replica outlives it; its gradient becomes zero
-    /// @param seconds_per_sample time of a sample
+    /// @param device outlives it  @param seconds_per_sample time of a sample
     /// @param clock of the sleeps  @param sleep null: this thread sleeps
-    SleepCompute(Replica& replica, double seconds_per_sample, std::shared_ptr<const Clock> clock,
-                 Sleep sleep = {});
+    SleepCompute(Graph graph, Device& device, double seconds_per_sample,
+                 std::shared_ptr<const Clock> clock, Sleep sleep = {});
 
-    /// As Replica::train_step.
-    [[nodiscard]] std::optional<BatchResult> train_step(const BatchView& batch,
-                                                        StepObserver& observer);
+    std::optional<BatchResult> train_step(const BatchView& batch, std::uint64_t seed,
+                                          StepObserver& observer) override;
+    /// Nothing is computed: sums of 0.
+    BatchResult evaluate(const BatchView& batch) override { return {.samples = batch.size}; }
 
 private:
     void rest(Clock::Seconds piece);
 
-    Replica& replica_;
     double seconds_per_sample_;
     std::shared_ptr<const Clock> clock_;
     Sleep sleep_;

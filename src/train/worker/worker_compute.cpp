@@ -5,20 +5,38 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
+#include "cohort/model/replica.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "optim/vector_math.hpp"
 #include "train/run/job_context.hpp"
+#include "train/worker/sleep_compute.hpp"
 #include "train/worker/worker_observer.hpp"
 
 namespace cohort {
 namespace {
 
-/// A GPU's computing thread only waits, and so does one that sleeps in place of the network: its
-/// own CPU time says nothing there.
-std::shared_ptr<const Clock> busy_clock(const Device& device, const TrainOptions& options,
+/// A GPU's computing thread only waits, and so does one that sleeps in place of the network or
+/// hands its work to the program: its own CPU time says nothing there.
+std::shared_ptr<const Clock> busy_clock(const Device& device, const JobContext& job,
                                         const std::shared_ptr<const Clock>& wall) {
-    const bool computes = device.kind() == DeviceKind::kCpu && computes_network(options);
+    const bool computes = device.kind() == DeviceKind::kCpu && computes_network(job.options) &&
+                          job.network == nullptr;
     return computes ? std::make_shared<ThreadCpuClock>() : wall;
+}
+
+std::unique_ptr<TrainableModel> make_replica(const JobContext& job, Device& device,
+                                             const TrainEnvironment& environment) {
+    if (const auto sleep_s = parse_compute(job.options.compute).sleep_s) {
+        return std::make_unique<SleepCompute>(job.graph, device,
+                                              *sleep_s / static_cast<double>(job.options.batch),
+                                              environment.clock);
+    }
+    if (job.network != nullptr) {
+        return job.network->make(device);
+    }
+    return std::make_unique<Replica>(
+        job.graph, device,
+        replica_options(job.options.precision, job.options.deterministic, environment.tuning_file));
 }
 
 }  // namespace
@@ -32,20 +50,13 @@ WorkerCompute::WorkerCompute(const JobContext& job, const CommContext& comm,
       device_(make_device(
           device_of_this_rank(job.options.device, comm.map, comm.map.rank_of_worker(worker)),
           job.options.threads > 0 ? job.options.threads : environment.cores)),
-      replica_(job.graph, *device_,
-               replica_options(job.options.precision, job.options.deterministic,
-                               environment.tuning_file)),
+      replica_(make_replica(job, *device_, environment)),
       injector_(parse_injections(job.options.inject), comm.map.rank_of_worker(worker),
-                job.options.seed, environment.clock,
-                busy_clock(*device_, job.options, environment.clock)) {
+                job.options.seed, environment.clock, busy_clock(*device_, job, environment.clock)) {
     if (device_->kind() != DeviceKind::kCpu) {
-        worker_device_.emplace(replica_);
+        worker_device_.emplace(*replica_);
     }
     const ComputeChoice compute = parse_compute(job.options.compute);
-    if (compute.sleep_s) {
-        sleep_.emplace(replica_, *compute.sleep_s / static_cast<double>(job.options.batch),
-                       environment.clock);
-    }
     if (compute.recording) {
         injector_.replay({find_recording(*compute.recording, kRecordedOption), job.options.seed},
                          worker);
@@ -55,7 +66,7 @@ WorkerCompute::WorkerCompute(const JobContext& job, const CommContext& comm,
 AllReduceScope WorkerCompute::on_this_device(AllReduceScope scope) {
     if (worker_device_) {
         scope.device = device_.get();
-        scope.stream = &replica_.stream();
+        scope.stream = &replica_->stream();
     }
     return scope;
 }
@@ -65,8 +76,7 @@ std::optional<BatchResult> WorkerCompute::train_step(const BatchView& batch,
     AnnouncedRanges announced(observer);
     injector_.begin_samples(batch.size);
     try {
-        auto result = sleep_ ? sleep_->train_step(batch, announced)
-                             : replica_.train_step(batch, job_.options.seed, announced);
+        auto result = replica_->train_step(batch, job_.options.seed, announced);
         stepped_ = true;
         return result;
     } catch (const OutOfMemory& error) {
@@ -77,7 +87,7 @@ std::optional<BatchResult> WorkerCompute::train_step(const BatchView& batch,
         // gradient, so nobody waits for this worker; its lease is taken back as void.
         coordinator_.tell(MessageKind::kStopRequested,
                           StopRequest{.rank = comm_.messenger.rank(), .failure = error.what()});
-        announced.announce_rest(replica_.graph().parameters().total());
+        announced.announce_rest(replica_->graph().parameters().total());
         return BatchResult{.loss_sum = std::numeric_limits<double>::quiet_NaN(),
                            .samples = batch.size};
     }
@@ -91,13 +101,13 @@ bool WorkerCompute::may_leave() const {
 }
 
 std::optional<double> WorkerCompute::device_seconds() const {
-    return sleep_ || !injector_.idle() ? std::nullopt : replica_.step_seconds();
+    return injector_.idle() ? replica_->step_seconds() : std::nullopt;
 }
 
 void WorkerCompute::copy(std::span<float> to, std::span<const float> from) {
     check_invariant(to.size() == from.size(), "a worker copies between buffers of one size");
-    replica_.stream().copy(to.data(), from.data(), from.size_bytes());
-    replica_.stream().synchronize();
+    replica_->stream().copy(to.data(), from.data(), from.size_bytes());
+    replica_->stream().synchronize();
 }
 
 void WorkerCompute::clip(std::span<float> gradient, double most, bool with_replica) {
@@ -114,7 +124,7 @@ void WorkerCompute::clip(std::span<float> gradient, double most, bool with_repli
 
 void WorkerCompute::fill_zero(const AllReduce& exchange, std::span<float> buffer) {
     if (exchange.on_device()) {
-        replica_.stream().fill_zero(buffer.data(), buffer.size_bytes());
+        replica_->stream().fill_zero(buffer.data(), buffer.size_bytes());
     } else {
         std::fill(buffer.begin(), buffer.end(), 0.0F);
     }

@@ -8,12 +8,11 @@
 #include "train/run/job_context.hpp"
 #include "train/worker/coordinator_link.hpp"
 #include "train/worker/servers/worker_device.hpp"
-#include "train/worker/sleep_compute.hpp"
 
 namespace cohort {
 
-/// What computes a worker's mini-batches: its device and replica, or `--compute` in place of the
-/// network, with the slowness that is injected.
+/// What computes a worker's mini-batches: its device and, on it, the network, the program's own one
+/// or `--compute` in its place, with the slowness that is injected.
 class WorkerCompute {
 public:
     /// What is given outlives this. Errors: UsageError, DeviceError, ShapeError.
@@ -22,13 +21,13 @@ public:
 
     [[nodiscard]] Device& device() noexcept { return *device_; }
     [[nodiscard]] const Device& device() const noexcept { return *device_; }
-    [[nodiscard]] Replica& replica() noexcept { return replica_; }
+    [[nodiscard]] TrainableModel& replica() noexcept { return *replica_; }
     [[nodiscard]] Injector& injector() noexcept { return injector_; }
     /// Of a replica that does not lie in host memory.
     [[nodiscard]] WorkerDevice& worker_device() { return worker_device_.value(); }
     /// What training steps are observed with.
     [[nodiscard]] StepContext step_context() noexcept {
-        return {replica_, injector_, worker_device_ ? &*worker_device_ : nullptr};
+        return {*replica_, injector_, worker_device_ ? &*worker_device_ : nullptr};
     }
     /// The scope of an exchange whose buffer may lie where the replica does.
     [[nodiscard]] AllReduceScope on_this_device(AllReduceScope scope);
@@ -62,9 +61,8 @@ private:
     const CommContext& comm_;
     CoordinatorLink& coordinator_;
     std::unique_ptr<Device> device_;
-    Replica replica_;
+    std::unique_ptr<TrainableModel> replica_;
     std::optional<WorkerDevice> worker_device_;  ///< unless the replica lies in host memory
-    std::optional<SleepCompute> sleep_;          ///< in place of the network
     Injector injector_;
     bool stepped_ = false;  ///< a mini-batch has fitted the memory
 };

@@ -35,7 +35,7 @@ public:
     [[nodiscard]] const CoordinatorLink& coordinator() const noexcept { return coordinator_; }
     [[nodiscard]] WorkerCompute& compute() noexcept { return compute_; }
     [[nodiscard]] const WorkerCompute& compute() const noexcept { return compute_; }
-    [[nodiscard]] Replica& replica() noexcept { return compute_.replica(); }
+    [[nodiscard]] TrainableModel& replica() noexcept { return compute_.replica(); }
     [[nodiscard]] LeasedBatches& batches() noexcept { return batches_; }
 
     /// Who gets the orders that are not the context's own (leases, kStop). kBegin goes to both.

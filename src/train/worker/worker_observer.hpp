@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cohort/core/clock.hpp"
-#include "cohort/model/replica.hpp"
+#include "cohort/model/trainable_model.hpp"
 #include "comm/allreduce/all_reduce.hpp"
 #include "train/worker/servers/worker_device.hpp"
 

@@ -7,6 +7,7 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
+#include "cohort/model/replica.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"
@@ -85,7 +86,7 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
 
 }  // namespace
 
-void load_model(const ModelFile& model, Replica& replica) {
+void load_model(const ModelFile& model, TrainableModel& replica) {
     Stream& stream = replica.stream();
     stream.copy(replica.parameters().data(), model.parameters.data(),
                 replica.parameters().size_bytes());
@@ -93,8 +94,8 @@ void load_model(const ModelFile& model, Replica& replica) {
     stream.synchronize();
 }
 
-std::optional<BatchResult> evaluate_range(Replica& replica, Loader& loader, std::int64_t begin,
-                                          std::int64_t end, std::int64_t batch,
+std::optional<BatchResult> evaluate_range(TrainableModel& replica, Loader& loader,
+                                          std::int64_t begin, std::int64_t end, std::int64_t batch,
                                           const std::function<bool()>& abandon,
                                           const std::function<void(std::int64_t)>& progress) {
     BatchResult total;
@@ -128,7 +129,8 @@ EvaluationReport evaluation_report(const BatchResult& sums, double seconds) {
             .seconds = seconds};
 }
 
-std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader, std::int64_t batch,
+std::optional<EvaluationReport> evaluate_all(TrainableModel& replica, Loader& loader,
+                                             std::int64_t batch,
                                              const std::function<bool()>& abandon) {
     const SteadyClock clock;
     const auto start = clock.now();

@@ -37,8 +37,7 @@ RunEvaluations::RunEvaluations(CommContext comm, const JobContext& parts, RunRep
 }
 
 void RunEvaluations::add_due(std::int64_t samples, bool together, UpdateExtras& extras) {
-    if (computes_network(parts_.options) && tracker_.due(samples) &&
-        (together || beside_training().has_room())) {
+    if (parts_.evaluates() && tracker_.due(samples) && (together || beside_training().has_room())) {
         extras.evaluation = tracker_.start();
         extras.snapshot.gather = together ? 0 : extras.evaluation;
     }

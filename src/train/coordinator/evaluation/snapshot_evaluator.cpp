@@ -33,19 +33,23 @@ struct Submitted {
 struct EvaluatorParts {
     explicit EvaluatorParts(const JobContext& parts)
         : device(make_cpu_device(1)),
-          replica(parts.graph, *device, {.deterministic = parts.options.deterministic}),
+          replica(parts.network != nullptr
+                      ? parts.network->make(*device)
+                      : std::make_unique<Replica>(
+                            parts.graph, *device,
+                            ReplicaOptions{.deterministic = parts.options.deterministic})),
           loader(parts.test_set, {.prefetch = 1, .allocator = host_allocator(*device)}) {}
 
     void load(const Submitted& snapshot) {
-        Stream& stream = replica.stream();
-        stream.copy(replica.parameters().data(), snapshot.parameters.data(),
-                    replica.parameters().size_bytes());
-        stream.copy(replica.state().data(), snapshot.state.data(), replica.state().size_bytes());
+        Stream& stream = replica->stream();
+        stream.copy(replica->parameters().data(), snapshot.parameters.data(),
+                    replica->parameters().size_bytes());
+        stream.copy(replica->state().data(), snapshot.state.data(), replica->state().size_bytes());
         stream.synchronize();
     }
 
     std::unique_ptr<Device> device;
-    Replica replica;
+    std::unique_ptr<TrainableModel> replica;
     Loader loader;
 };
 
@@ -147,7 +151,7 @@ std::optional<BatchResult> SnapshotEvaluator::State::evaluate_slowly() {
         const auto start = clock.now();
         const auto cpu = cpu_clock.now();
         const std::optional<BatchResult> sums =
-            evaluate_range(own->replica, own->loader, begin, std::min(begin + kBatch, samples),
+            evaluate_range(*own->replica, own->loader, begin, std::min(begin + kBatch, samples),
                            kBatch, [this] { return asked_to_stop(); });
         if (!sums) {
             return std::nullopt;
@@ -155,7 +159,9 @@ std::optional<BatchResult> SnapshotEvaluator::State::evaluate_slowly() {
         total.loss_sum += sums->loss_sum;
         total.correct += sums->correct;
         total.samples += sums->samples;
-        if (!pause(limit.pause_after(cpu_clock.now() - cpu, clock.now() - start))) {
+        const Clock::Seconds took = clock.now() - start;
+        const bool elsewhere = parts.network != nullptr;  // on a thread of the program's
+        if (!pause(limit.pause_after(elsewhere ? took : cpu_clock.now() - cpu, took))) {
             return std::nullopt;
         }
     }

@@ -46,7 +46,7 @@ std::span<const float> saved_slot(const ShardSnapshot& snapshot, const std::stri
 }
 
 /// Everything that a replica and its optimizer hold, copied to host memory.
-ShardSnapshot copy_replica(Replica& replica, Optimizer& optimizer, std::int64_t version) {
+ShardSnapshot copy_replica(TrainableModel& replica, Optimizer& optimizer, std::int64_t version) {
     Stream& stream = replica.stream();
     ShardSnapshot snapshot;
     snapshot.end = replica.graph().parameters().total();
@@ -64,7 +64,7 @@ ShardSnapshot copy_replica(Replica& replica, Optimizer& optimizer, std::int64_t 
 }
 
 /// The other way round. Errors: FileError when the snapshot does not fit, naming `where`.
-void restore_replica(Replica& replica, Optimizer& optimizer, const ShardSnapshot& snapshot,
+void restore_replica(TrainableModel& replica, Optimizer& optimizer, const ShardSnapshot& snapshot,
                      const std::string& where) {
     Stream& stream = replica.stream();
     restore_buffer(stream, where, "parameters", replica.parameters(), snapshot.parameters);
@@ -77,7 +77,8 @@ void restore_replica(Replica& replica, Optimizer& optimizer, const ShardSnapshot
 }
 
 /// What a packed state is made of, in its order.
-std::vector<std::span<float>> packed_parts(Replica& replica, Optimizer& optimizer, bool full) {
+std::vector<std::span<float>> packed_parts(TrainableModel& replica, Optimizer& optimizer,
+                                           bool full) {
     std::vector<std::span<float>> parts{replica.parameters(), replica.state()};
     if (full) {
         for (const OptimizerSlot& slot : optimizer.slots()) {
@@ -104,7 +105,7 @@ struct PackedState {
     [[nodiscard]] std::span<float> all() const noexcept { return {values.get(), floats}; }
 };
 
-PackedState pack_state(Replica& replica, Optimizer& optimizer, bool full) {
+PackedState pack_state(TrainableModel& replica, Optimizer& optimizer, bool full) {
     const auto parts = packed_parts(replica, optimizer, full);
     PackedState packed{.values = nullptr, .floats = floats_in(parts), .scalars = {}};
     packed.values = std::make_shared_for_overwrite<float[]>(packed.floats);
@@ -123,7 +124,7 @@ PackedState pack_state(Replica& replica, Optimizer& optimizer, bool full) {
 }
 
 /// Errors: PeerError when the floats do not fit.
-void unpack_state(Replica& replica, Optimizer& optimizer, std::span<const float> floats,
+void unpack_state(TrainableModel& replica, Optimizer& optimizer, std::span<const float> floats,
                   const std::vector<double>& scalars, bool full) {
     const auto parts = packed_parts(replica, optimizer, full);
     const std::vector<OptimizerScalar> names = optimizer.scalars();
@@ -147,8 +148,8 @@ void unpack_state(Replica& replica, Optimizer& optimizer, std::span<const float>
 
 /// Turns packed parameters into those of after `lag` more reference batches (DANA, Hakimi 2019);
 /// sgd only, others stay as they are.
-void look_ahead_packed(Replica& replica, Optimizer& optimizer, const PackedState& packed, double lr,
-                       double lag) {
+void look_ahead_packed(TrainableModel& replica, Optimizer& optimizer, const PackedState& packed,
+                       double lr, double lag) {
     const std::vector<OptimizerSlot> slots = optimizer.slots();
     if (lag == 0 || slots.empty() || slots.front().name != "momentum") {
         return;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "cohort/model/replica.hpp"
+#include "cohort/model/trainable_model.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "train/protocol/protocol_ring.hpp"
 #include "train/server/server_checkpoints.hpp"
@@ -46,7 +46,7 @@ private:
     void add_delta(std::span<const float> delta);
 
     WorkerContext& context_;
-    Replica& replica_;
+    TrainableModel& replica_;
     std::unique_ptr<Optimizer> optimizer_;
     bool begun_ = false;
     std::int64_t version_ = 0;

@@ -69,7 +69,7 @@ private:
     [[nodiscard]] AllReduce* group_of(const RoundOrder& order, const RoundMember& mine);
 
     WorkerContext& context_;
-    Replica& replica_;
+    TrainableModel& replica_;
     AllReduceFactory make_;
     std::int64_t floats_;
     double input_s_ = 0;      ///< that this round waited for its batch

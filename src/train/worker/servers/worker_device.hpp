@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "cohort/model/replica.hpp"
+#include "cohort/model/trainable_model.hpp"
 #include "cohort/tensor/device.hpp"
 #include "optim/device_math.hpp"
 #include "train/faults/injection.hpp"
@@ -68,7 +68,7 @@ private:
 /// What a worker has besides its replica when that lies in a device's memory.
 struct WorkerDevice {
     /// @param replica outlives it. Errors: DeviceError.
-    explicit WorkerDevice(Replica& replica)
+    explicit WorkerDevice(TrainableModel& replica)
         : math(make_device_math(replica.device(), replica.stream())),
           copies(replica.device(), replica.stream(), replica.graph().parameters().total(),
                  replica.graph().state().total()),
@@ -84,13 +84,13 @@ struct WorkerDevice {
     bool summing = false;  ///< `math` holds squares of a step that have not been taken
 
 private:
-    Replica& replica_;
+    TrainableModel& replica_;
     Buffer uploaded_;
 };
 
 /// What a training step is observed with; all of it outlives the observer.
 struct StepContext {
-    Replica& replica;
+    TrainableModel& replica;
     Injector& injector;
     WorkerDevice* device = nullptr;  ///< null: the replica lies in host memory
 };

@@ -136,7 +136,7 @@ private:
                              .expected = fmt::format("version {} or newer", permit_.version()),
                              .got = std::to_string(parameters.version)});
         }
-        Replica& replica = context_.replica();
+        TrainableModel& replica = context_.replica();
         float* values = parameters.values.floats();
         const auto count = static_cast<std::size_t>(layout_.parameters());
         context_.compute().copy(replica.parameters(), {values, count});

@@ -57,14 +57,16 @@ struct Observer final : StepObserver {
 
 class SleepComputeTest : public testing::Test {
 protected:
+    /// A sleeper whose sleeps end so much later than asked for.
     SleepCompute compute(double seconds_per_sample, double over = 0) {
-        return {replica, seconds_per_sample, clock,
-                [this, over](Clock::Seconds time) { clock->advance(time + Clock::Seconds(over)); }};
+        return SleepCompute(
+            make_model("smallcnn", Shape({1, 8, 8}), 4), *device, seconds_per_sample, clock,
+            [this, over](Clock::Seconds time) { clock->advance(time + Clock::Seconds(over)); });
     }
+    static constexpr std::uint64_t kSeed = 0;
     static BatchView batch(std::int64_t size) { return {.size = size}; }
 
     std::unique_ptr<Device> device = make_cpu_device(1);
-    Replica replica{make_model("smallcnn", Shape({1, 8, 8}), 4), *device};
     std::shared_ptr<VirtualClock> clock = std::make_shared<VirtualClock>();
 };
 
@@ -73,7 +75,7 @@ TEST_F(SleepComputeTest, TakesTimeInProportionToTheSamples) {
     for (const std::int64_t samples : {64, 8}) {
         Observer observer;
         const Clock::Seconds before = clock->now();
-        const auto result = sleeper.train_step(batch(samples), observer);
+        const auto result = sleeper.train_step(batch(samples), kSeed, observer);
         ASSERT_TRUE(result);
         EXPECT_EQ(result->samples, samples);
         EXPECT_EQ(result->loss_sum, 0);
@@ -87,19 +89,18 @@ TEST_F(SleepComputeTest, OversleepingIsPaidBack) {
     const Clock::Seconds before = clock->now();
     for (int step = 0; step < 20; ++step) {
         Observer observer;
-        (void)sleeper.train_step(batch(50), observer);
+        (void)sleeper.train_step(batch(50), kSeed, observer);
     }
     EXPECT_NEAR((clock->now() - before).count(), 1.0, 0.01);
 }
 
 TEST_F(SleepComputeTest, AnnouncesTheWholeGradientBackwardsInTheSecondHalf) {
-    std::fill(replica.gradients().begin(), replica.gradients().end(), 5.0F);
-    std::fill(replica.state().begin(), replica.state().end(), 2.0F);
     SleepCompute sleeper = compute(0.001);
+    std::ranges::fill(sleeper.state(), 2.0F);
     Observer observer;
-    ASSERT_TRUE(sleeper.train_step(batch(100), observer));
+    ASSERT_TRUE(sleeper.train_step(batch(100), kSeed, observer));
     ASSERT_GE(observer.ranges.size(), 2U);
-    std::int64_t end = replica.graph().parameters().total();
+    std::int64_t end = sleeper.graph().parameters().total();
     for (const auto& [first, last] : observer.ranges) {
         EXPECT_EQ(last, end);
         EXPECT_LT(first, last);
@@ -107,9 +108,9 @@ TEST_F(SleepComputeTest, AnnouncesTheWholeGradientBackwardsInTheSecondHalf) {
     }
     EXPECT_EQ(end, 0);
     EXPECT_GT(observer.questions_before.front(), observer.questions / 2);
-    EXPECT_THAT(std::vector<float>(replica.gradients().begin(), replica.gradients().end()),
+    EXPECT_THAT(std::vector<float>(sleeper.gradients().begin(), sleeper.gradients().end()),
                 Each(0.0F));
-    EXPECT_THAT(std::vector<float>(replica.batch_state().begin(), replica.batch_state().end()),
+    EXPECT_THAT(std::vector<float>(sleeper.batch_state().begin(), sleeper.batch_state().end()),
                 Each(2.0F))
         << "folding them in changes nothing";
 }
@@ -118,7 +119,7 @@ TEST_F(SleepComputeTest, IsInterruptedBetweenTwoPieces) {
     SleepCompute sleeper = compute(0.001);
     Observer observer;
     observer.allowed = 3;
-    EXPECT_FALSE(sleeper.train_step(batch(100), observer));
+    EXPECT_FALSE(sleeper.train_step(batch(100), kSeed, observer));
     EXPECT_EQ(observer.questions, 4);
     EXPECT_LT(clock->now().count(), 0.05);
 }

@@ -1,0 +1,97 @@
+#include "jobs/cli/program.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "core/log.hpp"
+#include "jobs/cli/command_line.hpp"
+
+namespace cohort {
+namespace {
+
+/// Command line and config file are the same for all ranks of a host: one of them complains.
+bool one_of_a_host() {
+    return read_launch_env().local_rank == 0;
+}
+
+/// Another rank says why. mpirun ends all ranks when the first one leaves with a code: not before
+/// that other one has spoken.
+ExitCode leave_last(ExitCode code) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return code;
+}
+
+/// Logs what is wrong with this rank.
+ExitCode complain(ExitCode code, const std::string& text) {
+    log_error("rank {}: {}", read_launch_env().world_rank, text);
+    return code;
+}
+
+/// The only place where errors become exit codes. Training adds the rank and the step to the
+/// message of an error that leaves it.
+ExitCode run(int argc, const char* const* argv) {
+    CommandLine line;
+    try {
+        return line.run(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return one_of_a_host() ? line.report(error) : leave_last(ExitCode::kUsage);
+    } catch (const UsageError& error) {
+        if (!one_of_a_host()) {
+            return leave_last(error.exit_code());
+        }
+        log_error("{}", error.what());
+        return error.exit_code();
+    } catch (const Error& error) {
+        return *error.what() == '\0' ? leave_last(error.exit_code())
+                                     : complain(error.exit_code(), error.what());
+    } catch (const std::bad_alloc&) {
+        return complain(ExitCode::kDevice,
+                        "out of memory; try a smaller --batch or fewer ranks on this host");
+    } catch (const std::filesystem::filesystem_error& error) {
+        return complain(ExitCode::kInput,
+                        fmt::format("[{}] cannot be used; got {}", error.path1().string(),
+                                    error.code().message()));
+    } catch (const std::system_error& error) {  // threads that could not be started
+        return complain(
+            ExitCode::kDevice,
+            fmt::format("the system refused; got {}; try fewer --threads", error.what()));
+    }
+}
+
+/// What was printed must have arrived: a full disk would otherwise pass for success.
+ExitCode check_written(ExitCode code) {
+    const bool flushed = std::fflush(stdout) == 0;
+    const int error = errno;
+    if (flushed && std::ferror(stdout) == 0) {
+        return code;
+    }
+    log_error("[standard output] cannot be written: {}",
+              flushed ? "an earlier write failed" : errno_text(error));
+    return code == ExitCode::kDone ? ExitCode::kInput : code;
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv) {
+    // A full quota and a closed pipe are reported by the write that hits them.
+    std::signal(SIGXFSZ, SIG_IGN);
+    std::signal(SIGPIPE, SIG_IGN);
+    try {
+        return static_cast<int>(check_written(run(argc, argv)));
+    } catch (const std::exception& error) {
+        log_error("internal error, please report it: {}", error.what());
+    }
+    return EXIT_FAILURE;
+}
+
+}  // namespace cohort

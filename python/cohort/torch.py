@@ -1,0 +1,240 @@
+"""PyTorch modules in Cohort's jobs.
+
+A module's parameters become views of one flat buffer, which parameters from servers, or a ring's
+updates, change between two leases. A hook on every parameter counts down what is still missing of a
+range of the gradient; a range that is complete leaves while backward goes on.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import torch
+
+from cohort.job import SGD, AdamW, Job, JobError
+from cohort.results import load_model
+
+__all__ = ["attach", "load"]
+
+Evaluation = Callable[[torch.nn.Module, numpy.ndarray], tuple[Any, Any]]
+
+# Floats of a range that is announced as a whole: each costs the backward pass two changes of threads.
+_RANGE = 1 << 18
+
+
+def attach(net: torch.nn.Module, job: Job, optimizer: SGD | AdamW,
+           evaluate: Evaluation | None = None, test_samples: int = 0) -> torch.nn.Module:
+    """Gives the job a module to train, before its loop; the optimizer runs where the updates do.
+
+    net: on the CPU, parameters and floating-point buffers in float32. Its initial values on rank 0
+         are everybody's. Buffers of whole numbers stay each rank's own.
+    evaluate: (module in eval mode, ids [n]) -> (mean loss, number of correct ones) of samples of the
+              test set, under no_grad; None: nothing is evaluated
+    test_samples: size of the test set
+    PyTorch gets the job's threads: its share of the host's cores, or `threads` of join.
+    Returns net. Errors: JobError for a module that cannot be trained, with what to do.
+    """
+    if (evaluate is None) != (test_samples == 0):
+        raise JobError("[attach] evaluate and test_samples belong together; expected both or "
+                       f"neither, got test_samples={test_samples}")
+    torch.set_num_threads(job.threads)
+    job.train(_Module(net, job, evaluate, test_samples), optimizer)
+    return net
+
+
+def load(net: torch.nn.Module, file: str | os.PathLike) -> torch.nn.Module:
+    """Copies the tensors of a trained job's model.h5 into a module. Returns net.
+    Errors: OSError when the file cannot be read, JobError when it is of another module."""
+    tensors = load_model(file)
+    own = dict(_tensors(net.named_parameters()) + _tensors(net.named_buffers()))
+    if tensors.keys() != own.keys():
+        raise JobError(f"[{file}] holds another module; only there: "
+                       f"{sorted(tensors.keys() - own.keys())}, only here: "
+                       f"{sorted(own.keys() - tensors.keys())}")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(torch.from_numpy(tensors[name]).view(tensor.shape))
+    return net
+
+
+def _tensors(named: Any) -> list[tuple[str, torch.Tensor]]:
+    """Those that are trained, or travel as state."""
+    return [(name, tensor) for name, tensor in named
+            if tensor.is_floating_point() and (tensor.requires_grad
+                                               or not isinstance(tensor, torch.nn.Parameter))]
+
+
+def _array(tensor: torch.Tensor) -> numpy.ndarray:
+    return tensor.detach().numpy()
+
+
+class _Binding:
+    """A module whose tensors are views of a model's memory.
+
+    ranges: (begin, end) of the flat gradient, floats; of_parameter[i] the range of parameter i
+    """
+
+    def __init__(self, net: torch.nn.Module, model: Any) -> None:
+        self.net = net
+        self.parameters = _tensors(net.named_parameters())
+        self.gradients = []
+        self.state = _tensors(net.named_buffers())
+        self.flat = torch.from_numpy(model.parameters)
+        flat_gradient = torch.from_numpy(model.gradients)
+        flat_state = torch.from_numpy(model.state)
+        self.begins = list(model.parameter_offsets)
+        for (_, parameter), begin in zip(self.parameters, self.begins):
+            end = begin + parameter.numel()
+            parameter.data = self.flat[begin:end].view(parameter.shape)
+            self.gradients.append(flat_gradient[begin:end].view(parameter.shape))
+        for (_, buffer), begin in zip(self.state, model.state_offsets):
+            buffer.data = flat_state[begin:begin + buffer.numel()].view(buffer.shape)
+
+    def unbind(self) -> None:
+        for _, tensor in self.parameters + self.state:
+            tensor.data = tensor.data.clone()
+        for _, parameter in self.parameters:
+            parameter.grad = None
+
+
+class _Countdown:
+    """Counts the gradients of a step that are still missing, by range, and announces those ranges
+    that have them all."""
+
+    def __init__(self, binding: _Binding, job: Job) -> None:
+        self.binding = binding
+        self.job = job
+        self.ranges: list[tuple[int, int]] = []
+        self.range_of: list[int] = []
+        self.members: list[int] = []
+        total = len(binding.flat)
+        begins = binding.begins + [total]
+        first = 0
+        for i in range(len(binding.begins)):
+            self.range_of.append(len(self.ranges))
+            if begins[i + 1] - begins[first] >= _RANGE or i + 1 == len(binding.begins):
+                self.ranges.append((begins[first], begins[i + 1]))
+                self.members.append(i + 1 - first)
+                first = i + 1
+        self.missing: list[int] = []
+        self.seen: list[bool] = []
+        self.hooks = [parameter.register_post_accumulate_grad_hook(self._hook(i))
+                      for i, (_, parameter) in enumerate(binding.parameters)]
+
+    def _hook(self, index: int) -> Callable[[torch.Tensor], None]:
+        return lambda parameter: self.gradient(index, parameter)
+
+    def begin(self) -> None:
+        self.missing = list(self.members)
+        self.seen = [False] * len(self.range_of)
+        for (_, parameter), gradient in zip(self.binding.parameters, self.binding.gradients):
+            parameter.grad = gradient
+
+    def gradient(self, index: int, parameter: torch.Tensor) -> None:
+        name = self.binding.parameters[index][0]
+        if not self.seen:
+            raise JobError(f"[{name}] got a gradient outside a lease; call backward in the loop's "
+                           "body, before lease.done")
+        if self.seen[index]:
+            raise JobError(f"[{name}] got a gradient twice in a lease; call backward once, on the "
+                           "sum of the losses, and use a smaller batch in place of accumulation")
+        self.seen[index] = True
+        place = self.binding.gradients[index]
+        if parameter.grad.data_ptr() != place.data_ptr():  # zero_grad() has put it elsewhere
+            place.copy_(parameter.grad)
+            parameter.grad = place
+        number = self.range_of[index]
+        self.missing[number] -= 1
+        if self.missing[number] == 0:
+            self.job.core.announce(*self.ranges[number])
+
+    def end(self, loss: float) -> None:
+        """Parameters without a gradient have one of zeros."""
+        if not any(self.seen) and math.isfinite(loss):
+            raise JobError("[lease.done] no parameter has got a gradient; call loss.backward() "
+                           "before it")
+        for number in range(len(self.ranges) - 1, -1, -1):
+            if self.missing[number] > 0:
+                self.job.core.announce(*self.ranges[number])
+        self.seen = []
+
+    def remove(self) -> None:
+        for hook in self.hooks:
+            hook.remove()
+
+
+class _Module:
+    """A module as the job sees it (cohort.job.Network)."""
+
+    def __init__(self, net: torch.nn.Module, job: Job, evaluate: Evaluation | None,
+                 test_samples: int) -> None:
+        self._net = net
+        self._job = job
+        self._evaluate = evaluate
+        self.test_samples = test_samples
+        trained, state = _tensors(net.named_parameters()), _tensors(net.named_buffers())
+        if not trained:
+            raise JobError("[attach] the module has no parameter that requires a gradient")
+        for name, tensor in trained + state:
+            if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+                raise JobError(f"[{name}] cannot be trained here; expected float32 on the CPU, got "
+                               f"{tensor.dtype} on {tensor.device}; try net.float().cpu()")
+        self.parameters = [(name, _array(tensor)) for name, tensor in trained]
+        self.state = [(name, _array(tensor)) for name, tensor in state]
+        layout = repr([(name, tuple(tensor.shape)) for name, tensor in trained + state])
+        self.name = f"{type(net).__name__}-{zlib.crc32(layout.encode()):08x}"
+        self._layout = [(name, id(tensor)) for name, tensor in trained + state]
+        self._bindings: dict[int, _Binding] = {}
+        self._countdown: _Countdown | None = None
+
+    def begin(self, model: Any) -> None:
+        if self._countdown is None:
+            self._countdown = _Countdown(self._bind(model), self._job)
+        else:
+            self._check_layout()
+        self._countdown.begin()
+
+    def end(self, loss: float) -> None:
+        self._countdown.end(loss)
+
+    def evaluate(self, model: Any, ids: numpy.ndarray) -> tuple[float, float]:
+        binding = self._bind(model)
+        was_training = binding.net.training
+        binding.net.eval()
+        try:
+            with torch.no_grad():
+                loss, correct = self._evaluate(binding.net, ids)
+        finally:
+            binding.net.train(was_training)
+        return float(loss) * len(ids), float(correct)
+
+    def detach(self) -> None:
+        if self._countdown is not None:
+            self._countdown.remove()
+        for binding in self._bindings.values():
+            if binding.net is self._net:
+                binding.unbind()
+        self._bindings.clear()
+
+    def _bind(self, model: Any) -> _Binding:
+        """A worker's model is the module itself; what rank 0 evaluates beside it, a copy."""
+        if model.number not in self._bindings:
+            own = self._job.is_worker and model.number == 0
+            self._bindings[model.number] = _Binding(
+                self._net if own else copy.deepcopy(self._net), model)
+        return self._bindings[model.number]
+
+    def _check_layout(self) -> None:
+        now = [(name, id(tensor)) for name, tensor in
+               _tensors(self._net.named_parameters()) + _tensors(self._net.named_buffers())]
+        if now != self._layout:
+            changed = sorted({name for name, _ in set(now) ^ set(self._layout)})
+            raise JobError(f"[{', '.join(changed[:5])}] the module has other parameters or buffers "
+                           "than when it was attached; change it before cohort.torch.attach, and "
+                           "in the loop only their values")

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cohort/comm/world.hpp"
+#include "cohort/train/trainer.hpp"
+#include "python/module/step_exchange.hpp"
+
+namespace cohort {
+
+/// The network of a job, as the program describes it.
+struct NetworkFacts {
+    std::string name;                     ///< identifies it in checkpoints
+    std::vector<NamedTensor> parameters;  ///< values: those of rank 0 count
+    std::vector<NamedTensor> state;       ///< the same
+    std::int64_t train_samples = 0;
+    std::int64_t test_samples = 0;  ///< 0: the program evaluates nothing
+};
+
+/// This rank's part of a training job whose steps a program computes. The job's own threads do the
+/// rest: the thread of the role runs Trainer::run(), and hands steps over by the exchange.
+class ProgramJob {
+public:
+    /// Starts MPI where a launcher started ranks. Collective. @param arguments  of `cohort train`
+    /// Errors: CLI::ParseError, UsageError, PeerError.
+    explicit ProgramJob(const std::vector<std::string>& arguments);
+    ProgramJob(const ProgramJob&) = delete;
+    ProgramJob& operator=(const ProgramJob&) = delete;
+    ~ProgramJob();
+
+    [[nodiscard]] const World& world() const noexcept { return *world_; }
+    [[nodiscard]] const TrainOptions& options() const noexcept { return options_; }
+    /// With which the program is to compute: --threads, else its share of the cores.
+    [[nodiscard]] int threads() const;
+    [[nodiscard]] StepExchange& exchange() noexcept { return exchange_; }
+
+    /// Begins to train. Collective. @param arguments  more options, of the optimizer
+    /// Errors: as Trainer; UsageError when the ranks have different networks; CLI::ParseError.
+    void start(NetworkFacts network, const std::vector<std::string>& arguments);
+    /// Asks the job to end with a checkpoint. From any thread.
+    void request_stop() noexcept { stop_ = true; }
+    /// Waits until the training is over, and ends the ranks' world. Collective. Errors: those of
+    /// Trainer::run. @return the summary as JSON, on rank 0; else empty
+    [[nodiscard]] std::string finish();
+    /// Ends the processes of all ranks because of this one.
+    [[noreturn]] void abort(const std::string& reason);
+    /// Whether a request to stop ended the job, on rank 0.
+    [[nodiscard]] bool stopped() const noexcept {
+        return summary_ && summary_->reason == StopReason::kSignal;
+    }
+
+private:
+    void prepare(NetworkFacts network, const std::vector<std::string>& arguments);
+    void parse(const std::vector<std::string>& arguments);
+    [[nodiscard]] std::vector<float> values_of_rank_0(const NetworkFacts& network) const;
+    void check_same_network(const NetworkFacts& network);
+
+    std::vector<std::string> arguments_;
+    TrainOptions options_;
+    int threads_ = 0;
+    std::unique_ptr<World> world_;
+    StepExchange exchange_;
+    OwnNetwork network_;
+    std::atomic<int> models_{0};  ///< made so far
+    std::unique_ptr<Trainer> trainer_;
+    std::atomic<bool> stop_{false};
+    std::optional<TrainSummary> summary_;
+    std::exception_ptr failure_;
+    std::thread thread_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,17 @@
+# The Python package (python/), in the build folder as it is installed.
+if(TARGET _cohort)
+  set(COHORT_TORCH_PYTHON ${Python3_EXECUTABLE} CACHE FILEPATH
+    "Python with PyTorch, of the version that the package is built for; its tests are skipped without")
+  add_test(NAME python_package_test COMMAND Python3::Interpreter
+    ${CMAKE_CURRENT_SOURCE_DIR}/python/package_test.py $<TARGET_FILE:cohort>)
+  cohort_test_properties(python_package_test TIMEOUT 120)
+  add_test(NAME python_torch_test COMMAND ${COHORT_TORCH_PYTHON}
+    ${CMAKE_CURRENT_SOURCE_DIR}/python/torch_test.py $<TARGET_FILE:cohort>
+    ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
+  cohort_test_properties(python_torch_test TIMEOUT 400 PROCESSORS 2 LABELS mpi fault)
+  foreach(entry python_package_test python_torch_test)
+    set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT
+      "PYTHONPATH=$<TARGET_FILE_DIR:_cohort>/..")
+    set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)
+  endforeach()
+endif()

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""PyTorch modules on many ranks.   torch_test.py COHORT MPIRUN MPIRUN-OPTION... [-- UNITTEST-OPTION...]
+
+The package is found by PYTHONPATH. Without PyTorch the test is skipped (exit code 77).
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+if importlib.util.find_spec("torch") is None:
+    print("skipped: there is no PyTorch")
+    sys.exit(77)
+
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import train_job  # noqa: E402
+
+import cohort  # noqa: E402
+
+MPIRUN = []
+JOB = pathlib.Path(__file__).with_name("train_job.py")
+SERVERS = {"arch": "servers", "servers": 1}
+
+
+class TorchTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="cohort-torch-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.out = str(self.folder / "out")
+
+    def command(self, ranks, options, recovery):
+        start = [*MPIRUN, *(["--enable-recovery"] if recovery else []), "-n", str(ranks)]
+        everything = {"out": self.out, "batch": 8, "notes": str(self.folder), **options}
+        return [*(start if ranks > 1 else []), sys.executable, JOB, json.dumps(everything)]
+
+    def run_job(self, ranks, code=0, recovery=False, **options):
+        """Rank 0's summary, and what was logged."""
+        done = subprocess.run(self.command(ranks, options, recovery), capture_output=True, text=True,
+                              check=False, timeout=200, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        notes = self.folder / "0.json"
+        summary = json.loads(notes.read_text())["summary"] if notes.exists() else {}
+        return summary, done.stderr
+
+    def leases(self, rank):
+        return json.loads((self.folder / f"{rank}.json").read_text())["leases"]
+
+
+class Sums(TorchTest):
+
+    def check_against_one_process(self, ranks, first_worker, updates, **options):
+        """Parameters and batch norm after some updates, against float64 on one process."""
+        workers = ranks - first_worker
+        summary, _ = self.run_job(ranks, samples=updates * workers * 8, mode="ssgd", **options)
+        self.assertEqual(summary["updates"], updates)
+        net = train_job.network(1).double()  # rank 0's initial values
+        x, y = train_job.data()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+        norm = net[3]
+        for update in range(updates):
+            optimizer.zero_grad()
+            before = [norm.running_mean.clone(), norm.running_var.clone()]
+            after = [torch.zeros_like(each) for each in before]
+            for worker in range(workers):
+                ids = self.leases(first_worker + worker)[update]
+                self.assertEqual(len(ids), 8)
+                norm.running_mean.copy_(before[0])
+                norm.running_var.copy_(before[1])
+                (train_job.loss_of(net, x[ids].double(), y[ids]) / workers).backward()
+                after[0] += norm.running_mean / workers
+                after[1] += norm.running_var / workers
+            norm.running_mean.copy_(after[0])
+            norm.running_var.copy_(after[1])
+            optimizer.step()
+        trained = cohort.torch.load(train_job.network(7), self.out + "/model.h5")
+        for (name, expected), got in zip(
+                [*net.named_parameters(), *net.named_buffers()],
+                [*trained.parameters(), *trained.buffers()]):
+            if expected.is_floating_point():
+                error = (got.double() - expected).norm() / expected.norm()
+                self.assertLess(error.item(), 1e-6, name)
+
+    def test_servers(self):
+        self.check_against_one_process(4, 1, 6, **SERVERS)
+
+    def test_ring(self):
+        self.check_against_one_process(3, 0, 6, arch="ring")
+
+    def test_one_process(self):
+        self.check_against_one_process(1, 0, 6, arch="ring")
+
+
+class Runs(TorchTest):
+
+    def check_accounts(self, summary):
+        self.assertEqual(summary["samples_leased"],
+                         summary["samples_applied"] + summary["samples_returned"])
+
+    def test_modes_that_do_not_wait_learn(self):
+        for options in ({**SERVERS, "mode": "asgd"}, {"arch": "ring", "mode": "adaptive"}):
+            summary, _ = self.run_job(3, samples=8192, overwrite=True, **options)
+            self.assertGreaterEqual(summary["samples_applied"], 8192)
+            self.check_accounts(summary)
+            self.assertGreater(summary["test_accuracy"], 0.6, options)
+
+    def test_a_killed_worker_does_not_end_the_job(self):
+        summary, log = self.run_job(4, recovery=True, samples=3000, mode="asgd", pause=0.02,
+                                    inject="rank=3,kill=1s", lost_after_s=2, **SERVERS)
+        self.assertEqual(summary["lost"], 1, log)
+        self.assertGreaterEqual(summary["samples_applied"], 3000)
+        self.check_accounts(summary)
+
+    def test_a_stopped_job_goes_on(self):
+        options = {**SERVERS, "mode": "ssgd", "samples": 4800, "pause": 0.01, "log_every_s": 0.2}
+        process = subprocess.Popen(self.command(3, options, False), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
+        metrics = pathlib.Path(self.out) / "metrics.jsonl"
+        for _ in range(600):
+            if metrics.exists() and '"train"' in metrics.read_text():
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGUSR1)
+        log = process.communicate(timeout=100)[1]
+        self.assertEqual(process.returncode, 75, log)
+        summary, log = self.run_job(3, resume=True, **options)
+        self.assertEqual(summary["samples_applied"], 4800)
+        self.assertIn("resuming from", log)
+        self.check_accounts(summary)
+
+    def test_an_error_in_the_loop_ends_all_ranks(self):
+        begin = time.monotonic()
+        _, log = self.run_job(3, code=1, samples=100_000, trouble="error", mode="ssgd", **SERVERS)
+        self.assertIn("KeyError: 'a mistake'", log)
+        self.assertIn("the program raised KeyError", log)
+        self.assertLess(time.monotonic() - begin, 100)
+
+    def test_a_loop_that_is_left_ends_the_job_with_a_checkpoint(self):
+        _, _ = self.run_job(3, samples=100_000, trouble="break", mode="ssgd", **SERVERS)
+        model = cohort.load_model(self.out + "/model.h5")
+        self.assertTrue(numpy.isfinite(model["0.weight"]).all())
+        self.assertTrue(list((pathlib.Path(self.out) / "checkpoints").iterdir()))
+
+
+class Mistakes(TorchTest):
+    """Each is an exception that says what to do, never a hang."""
+
+    def expect(self, trouble, text):
+        _, log = self.run_job(1, code=1, samples=200, trouble=trouble)
+        self.assertIn(text, log)
+
+    def test_other_parameters(self):
+        self.expect("parameters", "the module has other parameters or buffers than when it was attached")
+
+    def test_a_loss_that_is_no_number(self):
+        self.expect("vector", "try loss.mean()")
+
+    def test_two_backward_passes(self):
+        self.expect("twice", "got a gradient twice in a lease")
+
+    def test_no_done(self):
+        self.expect("forgotten", "lease.done(loss) was not called")
+
+    def test_the_job_in_a_forked_process(self):
+        _, log = self.run_job(1, samples=16, trouble="fork")
+        self.assertIn("this process was forked", log)
+
+    def test_wrong_options(self):
+        for options, text in (({"mode": "nix"}, "nix"), ({"batch": 0}, "--batch")):
+            with self.assertRaisesRegex(ValueError, text):
+                cohort.join(train_samples=100, out=self.out, **options)
+        with self.assertRaisesRegex(ValueError, "train_samples"):
+            cohort.join(train_samples=0, out=self.out)
+
+    def test_modules_that_cannot_be_trained(self):
+        for text, make in (("no parameter that requires a gradient", "torch.nn.ReLU()"),
+                           ("try net.float().cpu()", "torch.nn.Linear(2, 2).half()")):
+            code = ("import cohort, torch\n"
+                    f"with cohort.join(train_samples=9, out={self.out!r}) as job:\n"
+                    f"    cohort.torch.attach({make}, job, cohort.SGD())\n")
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    END = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    MPIRUN[:] = sys.argv[2:END]
+    unittest.main(argv=[sys.argv[0], *sys.argv[END + 1:]])
