@@ -27,7 +27,7 @@ public:
         traits_.backward_reads_output = kind == ActivationKind::kRelu;
     }
 
-    /// oneDNN's own round-trips through single precision would be at borders just the same.
+    /// ReLU alone: the others compute in single precision, between borders as well as inside.
     [[nodiscard]] static bool takes_bf16(ActivationKind kind, const KernelContext& /*context*/) {
         return kind == ActivationKind::kRelu;
     }

@@ -4,6 +4,10 @@
 // weights in canonical order; they are reordered once per pass into memory shared by all slices.
 // Weight gradients are summed per team member over its slices in order, then over the members in
 // order, and reordered into the flat gradient: the result does not depend on timing.
+//
+// In Precision::kBf16 activations are bfloat16, and so are the reordered weights of a direction
+// that runs in it; a direction that runs in single precision converts its tensors in scratch
+// memory.
 #include <algorithm>
 #include <vector>
 

@@ -22,6 +22,12 @@ std::string processor_name() {
     return name;
 }
 
+/// oneDNN uses these instructions here; a set has a bit for each of its extensions.
+bool uses(dnnl::cpu_isa wanted) {
+    const auto bits = static_cast<unsigned>(wanted);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
 }  // namespace
 
 const dnnl::engine& dnnl_engine() {
@@ -35,22 +41,14 @@ dnnl::stream& dnnl_stream() {
 }
 
 std::int64_t preferred_channel_block() {
-    switch (dnnl::get_effective_cpu_isa()) {
-        case dnnl::cpu_isa::avx512_core:
-        case dnnl::cpu_isa::avx512_core_vnni:
-        case dnnl::cpu_isa::avx512_core_bf16:
-        case dnnl::cpu_isa::avx512_core_amx: return 16;
-        case dnnl::cpu_isa::avx2:
-        case dnnl::cpu_isa::avx2_vnni:
-        case dnnl::cpu_isa::avx: return 8;
-        default: return 1;
+    if (uses(dnnl::cpu_isa::avx512_core)) {
+        return 16;
     }
+    return uses(dnnl::cpu_isa::avx) ? 8 : 1;
 }
 
 bool has_bf16_products() {
-    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());  // a bit per extension
-    const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-    return (isa & wanted) == wanted;
+    return uses(dnnl::cpu_isa::avx512_core_bf16);
 }
 
 const std::string& kernel_machine() {
