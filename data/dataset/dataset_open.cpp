@@ -247,9 +247,11 @@ void read_targets(OpenGroup& open, const std::string& group) {
     require_file(H5Tget_class(type.id()) == H5T_FLOAT, where, "wrong type", "float32",
                  hdf5_type_name(type.id()), "targets.astype('float32')");
     const std::vector<std::int64_t> shape = hdf5_shape(targets.id(), where);
-    require_file(shape.size() == 2 && shape[0] == info.samples && shape[1] >= 1, where,
-                 "wrong shape", fmt::format("[{},D], D targets per sample", info.samples),
-                 format_shape(shape), shape.size() == 1 ? "targets[:, None] for one target" : "");
+    require_file(
+        shape.size() == 2 && shape[0] == info.samples && shape[1] >= 1 && shape[1] <= kMostTargets,
+        where, "wrong shape",
+        fmt::format("[{},D], D from 1 to {} targets per sample", info.samples, kMostTargets),
+        format_shape(shape), shape.size() == 1 ? "targets[:, None] for one target" : "");
     info.targets = shape[1];
     open.targets.resize(static_cast<std::size_t>(info.samples * info.targets));
     hdf5_check(

@@ -107,6 +107,14 @@ class Maker:
         run("import", "--input", folder / "x.npy", "--input", folder / "y.npy", "--test-fraction", 0.25,
             "--output", folder / "a.h5")
         self.add("hdf5-imported", folder, ["a.h5"], damage.damage_hdf5, info, info, learn)
+        folder = self.new("hdf5-targets")
+        write_dataset(folder / "a.h5", self.samples, self.labels)
+        with h5py.File(folder / "a.h5", "r+") as file:
+            file.attrs.update(version=2, target_mean=[1.0, 2.0], target_std=[1.0, 3.0])
+            for group in "train", "test":
+                labels = file.pop(f"{group}/labels")[:][:, None]
+                file[f"{group}/targets"] = np.hstack([labels, labels ** 2]).astype(np.float32)
+        self.add("hdf5-targets", folder, ["a.h5"], damage.damage_hdf5, info, info, learn)
 
     def imports(self):
         def take(*names):
@@ -137,6 +145,13 @@ class Maker:
                                   zip(self.labels, self.samples.reshape(96, -1)))]
         (folder / "points.csv").write_text("\n".join(rows) + "\n")
         self.add("csv", folder, ["points.csv"], damage.damage_text, take("points.csv"))
+        def take_targets(folder):
+            return [*take("points.csv")(folder), "--target-columns", "b,label"]
+        self.add("csv-targets", folder, ["points.csv"], damage.damage_text, take_targets)
+        folder = self.new("npy-targets")
+        np.save(folder / "x.npy", self.samples)
+        np.save(folder / "y.npy", np.stack([self.labels, self.labels / 3], axis=1))
+        self.add("npy-targets", folder, ["x.npy", "y.npy"], damage.damage_bytes, take("x.npy", "y.npy"))
         folder = self.new("cifar10")
         draw = np.random.default_rng(5)
         records = draw.integers(0, 256, (20, 3073)).astype(np.uint8)

@@ -117,7 +117,6 @@ void RunReporter::evaluated(const EvaluationReport& report) {
     update_progress();
     progress_.evaluated_at = report.samples_applied;
     summary_.test = report;
-    summary_.task = task();
     log_info("test after {} samples: {}", report.samples_applied,
              format_scores(task(), report.accuracy, report.loss));
     tell([&](TrainHook& hook) { hook.on_evaluation(*this, report); });
@@ -158,6 +157,7 @@ void RunReporter::report_stragglers() {
 
 TrainSummary RunReporter::summary() const {
     TrainSummary summary = summary_;
+    summary.task = task();
     summary.mode = session_->modes().mode();
     summary.progress = progress_;
     summary.accounts = session_->leases().open().accounts();

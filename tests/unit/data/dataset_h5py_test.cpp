@@ -170,7 +170,7 @@ TEST_F(DatasetH5pyTest, NamesWhatIsWrong) {
         {"zero_std", {"@std]", "expected a number above 0, got 0"}},
         {"nan_mean", {"@mean]", "expected a finite number, got nan"}},
         {"two_means", {"@mean]", "expected 1 or 3", "got 2"}},
-        {"two_means_grey", {"@mean]", "expected 1, with targets 2, got 3"}},
+        {"two_means_grey", {"@mean]", "expected 1, got 2"}},
         {"no_group", {samples, "missing"}},
         {"no_samples", {samples, "missing"}},
         {"no_labels", {labels, "missing"}},

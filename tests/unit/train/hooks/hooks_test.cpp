@@ -135,7 +135,7 @@ TEST_F(TrainHooks, PlainProgressComesEveryPeriodWithRateAndEta) {
 TEST_F(TrainHooks, PerplexityIsToldOfTextAlone) {
     for (const bool text : {false, true}) {
         const TempFolder other;
-        FakeTrainControl control{other.path(), text};
+        FakeTrainControl control{other.path(), text ? Task::kLanguage : Task::kClassification};
         control.run_options.log_every_s = 5;
         std::string shown;
         const auto progress =
