@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
@@ -21,6 +22,8 @@ std::int64_t Graph::positions() const noexcept {
 }
 
 namespace {
+
+using StartValues = std::map<std::string, std::vector<float>>;
 
 std::vector<Shape> input_shapes(const Graph& graph, const Graph::Node& node) {
     std::vector<Shape> shapes;
@@ -59,12 +62,18 @@ void draw(Initialisation how, const FlatRange& range, Rng rng, float* to) {
 }
 
 void draw_all(std::uint64_t seed, const FlatLayout& layout, const std::vector<Initialisation>& how,
-              std::uint32_t substream, std::span<float> to) {
+              std::uint32_t substream, const StartValues* start, std::span<float> to) {
     check_invariant(static_cast<std::int64_t>(to.size()) == layout.total(),
                     "flat buffer and layout have one size");
     std::fill(to.begin(), to.end(), 0.0F);
     for (std::size_t i = 0; i < how.size(); ++i) {
         const FlatRange& range = layout.ranges()[i];
+        if (start != nullptr) {
+            if (const auto given = start->find(range.name); given != start->end()) {
+                std::ranges::copy(given->second, to.data() + range.offset);
+                continue;
+            }
+        }
         draw(how[i], range, Rng(seed, RngPurpose::kInitialise, i, substream),
              to.data() + range.offset);
     }
@@ -120,8 +129,23 @@ double Graph::training_flops_per_sample() const {
 
 void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
                        std::span<float> state) const {
-    draw_all(seed, parameters_, initialisations_, 0, parameters);
-    draw_all(seed, state_, state_initialisations_, 1, state);
+    draw_all(seed, parameters_, initialisations_, 0, start_.get(), parameters);
+    draw_all(seed, state_, state_initialisations_, 1, start_.get(), state);
+}
+
+void Graph::start_from(std::map<std::string, std::vector<float>> values) {
+    for (const auto& [name, numbers] : values) {
+        const FlatRange* range = parameters_.find(name);
+        range = range == nullptr ? state_.find(name) : range;
+        if (range == nullptr || range->size != static_cast<std::int64_t>(numbers.size())) {
+            fail<UsageError>(
+                {.where = name_ + "." + name,
+                 .what = "initial values that do not fit",
+                 .expected = range == nullptr ? "a tensor of the network" : to_string(range->shape),
+                 .got = std::to_string(numbers.size()) + " numbers"});
+        }
+    }
+    start_ = std::make_shared<const StartValues>(std::move(values));
 }
 
 }  // namespace cohort
