@@ -42,6 +42,7 @@ EXTERNAL = (
     ("libjpeg", re.compile(r"j(peglib|error)\.h$"), ("data",)),
     ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs",)),
     ("toml++", re.compile(r"toml\+\+/"), ("formats", "sim", "report", "jobs")),
+    ("protobuf", re.compile(r"google/protobuf/|.*\.pb\.h$"), ("formats",)),
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
 # Files of the CUDA backend: those below a folder cuda/, the NCCL files of comm, kernels.

@@ -2,7 +2,7 @@
 
 import pathlib
 
-FOLDERS = ("include", "src", "layers", "comm", "sched", "data", "jobs", "slurm", "experiments", "tests",
+FOLDERS = ("include", "src", "layers", "comm", "sched", "data", "jobs", "slurm", "examples", "experiments", "tests",
            ".ci")
 CXX_SUFFIXES = (".hpp", ".cpp", ".h", ".cu", ".cuh")
 

@@ -18,6 +18,10 @@
 
 namespace cohort {
 
+/// Opens the samples of group "train" or "test": called on every rank, for the same samples each
+/// time. Errors: any of Error.
+using SampleOpener = std::function<std::shared_ptr<SampleSource>(const std::string& group)>;
+
 /// Environment of a run, set by the program.
 struct TrainEnvironment {
     std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
@@ -28,7 +32,11 @@ struct TrainEnvironment {
     /// File for the measured choices of GPU algorithms; empty: they are not stored. A deterministic
     /// run does not use it.
     std::string tuning_file;
-    /// Makes one more observer of the run, on rank 0; empty: there is none.
+    /// The program's own samples, in place of the file TrainOptions::data, which is then a name for
+    /// messages.
+    SampleOpener samples;
+    /// Makes one more observer of the run, on rank 0; empty: there is none. It is called after
+    /// every update, evaluation, checkpoint, ... (TrainHook).
     std::function<std::unique_ptr<TrainHook>()> observer;
     /// As ModeSetting::admits; on rank 0.
     std::function<bool(const SyncPlan& wanted, double worth)> admits;
@@ -116,8 +124,9 @@ private:
     std::unique_ptr<Run> run_;
 };
 
-/// Accuracy and loss of a model file on group "train" or "test" of a dataset, normalised as the
-/// model's training data was; a line in the log says so when the dataset's own mean or std differ.
+/// Accuracy and loss of a model.h5 or an ONNX file on group "train" or "test" of a dataset,
+/// normalised as the model's training data was (ONNX: as the dataset's train group); a line in the
+/// log says so when the dataset's own mean or std differ.
 /// @param threads of the device  @param batch samples per step  @param tuning_file  as
 /// TrainEnvironment has it
 [[nodiscard]] EvaluationReport evaluate_model(const std::string& model_file,

@@ -10,9 +10,10 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
-#include "cohort/model/zoo.hpp"
+#include "cohort/formats/network.hpp"
 #include "core/units.hpp"
 #include "session/model_input.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -48,7 +49,7 @@ Schedule make_schedule(const TrainOptions& options, std::int64_t budget) {
 }
 
 Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
-                     const SampleSetInfo& test) {
+                     const SampleSetInfo& test, std::vector<std::string>& news) {
     if (train.sample_shape != test.sample_shape || train.classes != test.classes ||
         train.tokens() != test.tokens()) {
         fail<FileError>({.where = options.data,
@@ -56,7 +57,7 @@ Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
                          .expected = format_shape(train.sample_shape),
                          .got = format_shape(test.sample_shape)});
     }
-    return make_model(options.model, model_input(train));
+    return make_graph(options, model_input(train), &news);
 }
 
 }  // namespace
@@ -69,9 +70,11 @@ std::string set_identity(const SampleSetInfo& set) {
 }
 
 std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions& options,
-                                                              const SampleSetInfo& train) {
+                                                              const SampleSetInfo& train,
+                                                              const Graph& graph) {
     std::vector<std::pair<std::string, std::string>> facts{
-        {"model", options.model},
+        {"model", graph.name()},
+        {kNetworkFact, network_text(graph)},
         {"dataset", set_identity(train)},
         {"optimizer", std::string(word_of(options.optimizer))},
         {"batch", std::to_string(options.batch)},
@@ -119,11 +122,11 @@ BatchView view_of(const LoadedBatch& batch) {
             .tokens = batch.tokens().data()};
 }
 
-JobContext::JobContext(const TrainOptions& run_options, int workers)
+JobContext::JobContext(const TrainOptions& run_options, int workers, const SampleOpener& samples)
     : options(run_options),
-      train_set(open_dataset(options.data, "train", hdf5)),
-      test_set(open_dataset(options.data, "test", hdf5)),
-      graph(make_run_model(options, train_set->info(), test_set->info())),
+      train_set(samples ? samples("train") : open_dataset(options.data, "train", hdf5)),
+      test_set(samples ? samples("test") : open_dataset(options.data, "test", hdf5)),
+      graph(make_run_model(options, train_set->info(), test_set->info(), model_news)),
       order{.seed = options.seed},
       augment(parse_augment(options.augment, options.seed)),
       optimizer(optimizer_options(options)),

@@ -17,6 +17,7 @@
 #include "cohort/sched/chooser_options.hpp"
 #include "cohort/tensor/device.hpp"
 #include "cohort/train/options.hpp"
+#include "cohort/train/trainer.hpp"
 
 namespace cohort {
 
@@ -26,7 +27,7 @@ namespace cohort {
 
 /// Facts that a checkpoint and the run that continues it must share, by name.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> run_identity(
-    const TrainOptions& options, const SampleSetInfo& train);
+    const TrainOptions& options, const SampleSetInfo& train, const Graph& graph);
 
 /// The device of this rank: device_of_rank() with the GPUs that it sees. When "auto" uses the CPU
 /// in spite of GPUs, one worker of the host logs why.
@@ -46,13 +47,15 @@ namespace cohort {
 
 /// Data set, graph and facts of a run that every rank has, whatever its role, opened and checked.
 struct JobContext {
-    /// @param workers of the run. Errors: those of Trainer::Trainer that concern options and files.
-    JobContext(const TrainOptions& run_options, int workers);
+    /// @param workers of the run  @param samples  as TrainEnvironment has it. Errors: those of
+    /// Trainer::Trainer that concern options and files.
+    JobContext(const TrainOptions& run_options, int workers, const SampleOpener& samples = {});
 
     TrainOptions options;
     Hdf5Thread hdf5;
     std::shared_ptr<SampleSource> train_set;
     std::shared_ptr<SampleSource> test_set;
+    std::vector<std::string> model_news;  ///< of make_graph
     Graph graph;
     OrderOptions order;
     AugmentOptions augment;
