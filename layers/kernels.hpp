@@ -94,12 +94,30 @@ template <class CpuKernel, class Spec>
     return make_bf16_borders(std::make_unique<CpuKernel>(spec, single_precision(context)), context);
 }
 
+// Layer::attributes().
+[[nodiscard]] LayerAttributes attributes_of(const ConvSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const LinearSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const LstmSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const LastPositionSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const BatchNormSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const ActivationKind& spec);
+[[nodiscard]] LayerAttributes attributes_of(const PoolSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const DropoutSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const AddSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const ConcatSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const FlattenSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const EmbeddingSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const PositionSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const LayerNormSpec& spec);
+[[nodiscard]] LayerAttributes attributes_of(const AttentionSpec& spec);
+
 /// A layer that its specification says all about. @tparam CpuKernel  made of specification and
 /// context
 template <class Spec, class CpuKernel>
 class SpecLayer : public Layer {
 public:
     explicit SpecLayer(const Spec& spec = {}) : spec_(spec) {}
+    [[nodiscard]] LayerAttributes attributes() const final { return attributes_of(spec_); }
     [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const final {
         if (context.device.kind() == DeviceKind::kCuda) {
             return make_cuda_kernel(spec_, context);

@@ -17,7 +17,8 @@ public:
     void declare(CLI::App& app) override {
         app.add_option("--data", data_, "Dataset file (HDF5, see docs/data.md); required")
             ->type_name("FILE");
-        app.add_option("--model-file", model_file_, "The model.h5 of a training run; required")
+        app.add_option("--model-file", model_file_,
+                       "The model.h5 of a training run, or FILE.onnx; required")
             ->type_name("FILE");
         value(app, "--group", group_, "Group of samples to evaluate on")
             ->check(CLI::IsMember({"train", "test"}));

@@ -2,7 +2,7 @@
 
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/hdf5_thread.hpp"
-#include "cohort/model/zoo.hpp"
+#include "cohort/formats/network.hpp"
 #include "cohort/tensor/device.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
@@ -20,7 +20,7 @@ public:
         app.add_flag("--verify", verify_, "Read all of --data and compare with its checksum");
         app.add_option("--model", model_,
                        "Network whose layers to list, for the samples of --data, else for 3x32x32 "
-                       "and 10 classes, of text for 35 of 28,782 tokens")
+                       "and 10 classes, of text for 35 of 28,782 tokens, FILE.onnx for its own")
             ->type_name("NAME");
         value(app, "--device", device_, "Device to describe: auto, cpu, cuda or cuda:INDEX")
             ->type_name("DEVICE");
@@ -35,14 +35,12 @@ public:
             print_line("{}", line);
         }
         print_line("device {}", make_device(device_, context.env.cores)->description());
-        ModelInput input{.shape = {3, 32, 32}, .classes = 10};
-        if (!data_.empty()) {
-            input = model_input(print_dataset());
-        } else if (reads_text(model_)) {
-            input = {.shape = {35}, .classes = 28782, .tokens = true};
-        }
+        const ModelSource source{.model = model_};
+        const ModelInput input = data_.empty()
+                                     ? usual_input(source, {.shape = {3, 32, 32}, .classes = 10})
+                                     : model_input(print_dataset());
         if (!model_.empty()) {
-            const Graph graph = make_model(model_, input);
+            const Graph graph = make_graph(source, input);
             print_line("{}", model_facts(graph));
             std::fputs(graph.describe().c_str(), stdout);
         }

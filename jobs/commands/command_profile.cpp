@@ -30,7 +30,7 @@ void print_fit(const char* what, const std::vector<CostPoint>& points, const Cos
 class ProfileCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        value(app, "--model", options_.model, "Network")->type_name("NAME");
+        value(app, "--model", options_.model, "Network, or FILE.onnx")->type_name("NAME");
         app.add_option("--data", options_.data,
                        "Dataset file (HDF5) whose samples to use; without it, synthetic ones")
             ->type_name("FILE");

@@ -8,6 +8,7 @@ void add_train_command(const CommandGroup& all);
 void add_simulate_command(const CommandGroup& all);
 void add_fleet_command(const CommandGroup& all);
 void add_eval_command(const CommandGroup& all);
+void add_export_command(const CommandGroup& all);
 void add_generate_command(const CommandGroup& all);
 void add_import_command(const CommandGroup& all);
 void add_sweep_command(const CommandGroup& all);

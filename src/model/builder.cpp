@@ -125,7 +125,7 @@ Value GraphBuilder::embedding(Value tokens, const EmbeddingOptions& options) {
     return append(make_embedding(options, graph_.vocabulary_), {tokens});
 }
 
-Value GraphBuilder::linear_tied(Value x, Value embedding) {
+Value GraphBuilder::linear_tied(Value x, Value embedding, const std::string& name) {
     const int producer = producer_of(graph_.nodes_, embedding.index);
     const auto index = static_cast<std::size_t>(producer);
     if (producer < 0 || graph_.nodes_[index].layer->kind() != "embedding") {
@@ -142,7 +142,7 @@ Value GraphBuilder::linear_tied(Value x, Value embedding) {
                           .expected = "[T," + std::to_string(shape[1]) + "]",
                           .got = to_string(input)});
     }
-    return append(make_linear({.features = shape[0], .bias = false}), {x}, table);
+    return append(make_linear({.features = shape[0], .bias = false}), {x}, name, table);
 }
 
 void GraphBuilder::add_parameters(Graph::Node& node, const std::vector<TensorSpec>& specs,
@@ -160,7 +160,7 @@ void GraphBuilder::add_parameters(Graph::Node& node, const std::vector<TensorSpe
 }
 
 Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs,
-                           int tied) {
+                           const std::string& name, int tied) {
     Graph::Node node;
     std::vector<Shape> shapes;
     for (const auto [input] : inputs) {
@@ -172,8 +172,16 @@ Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector
         shapes.push_back(graph_.shapes_[static_cast<std::size_t>(input)]);
         node.inputs.push_back(input);
     }
-    const std::string base = (scope_.empty() ? "" : scope_ + ".") + std::string(layer->kind());
-    node.name = base + std::to_string(++made_[base]);
+    node.name = name;
+    if (name.empty()) {
+        const std::string base = (scope_.empty() ? "" : scope_ + ".") + std::string(layer->kind());
+        node.name = base + std::to_string(++made_[base]);
+    }
+    if (std::ranges::count(graph_.nodes_, node.name, &Graph::Node::name) > 0) {
+        fail<UsageError>({.where = graph_.name_ + "." + node.name,
+                          .what = "two layers have this name",
+                          .expected = "a name for each"});
+    }
     node.output = graph_.values();
     try {
         graph_.shapes_.push_back(layer->infer(shapes));
@@ -216,6 +224,7 @@ Graph GraphBuilder::finish_with(Value outputs, LossKind loss) {
     }
     graph_.logits_ = outputs;
     graph_.loss_ = loss;
+    graph_.layers_ = graph_.nodes_;
     // Fusion must not change the logits value: its consumer is the loss.
     fuse(graph_.nodes_);
     return std::exchange(graph_, Graph{});

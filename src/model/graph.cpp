@@ -23,6 +23,8 @@ std::int64_t Graph::positions() const noexcept {
 
 namespace {
 
+using StartValues = std::map<std::string, std::vector<float>>;
+
 std::vector<Shape> input_shapes(const Graph& graph, const Graph::Node& node) {
     std::vector<Shape> shapes;
     for (const int input : node.inputs) {
@@ -60,12 +62,18 @@ void draw(Initialisation how, const FlatRange& range, Rng rng, float* to) {
 }
 
 void draw_all(std::uint64_t seed, const FlatLayout& layout, const std::vector<Initialisation>& how,
-              std::uint32_t substream, std::span<float> to) {
+              std::uint32_t substream, const StartValues* start, std::span<float> to) {
     check_invariant(static_cast<std::int64_t>(to.size()) == layout.total(),
                     "flat buffer and layout have one size");
     std::fill(to.begin(), to.end(), 0.0F);
     for (std::size_t i = 0; i < how.size(); ++i) {
         const FlatRange& range = layout.ranges()[i];
+        if (start != nullptr) {
+            if (const auto given = start->find(range.name); given != start->end()) {
+                std::ranges::copy(given->second, to.data() + range.offset);
+                continue;
+            }
+        }
         draw(how[i], range, Rng(seed, RngPurpose::kInitialise, i, substream),
              to.data() + range.offset);
     }
@@ -127,13 +135,23 @@ double Graph::training_flops_per_sample() const {
 
 void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
                        std::span<float> state) const {
-    if (given_) {
-        std::ranges::copy(given_->front(), parameters.begin());
-        std::ranges::copy(given_->back(), state.begin());
-        return;
+    draw_all(seed, parameters_, initialisations_, 0, start_.get(), parameters);
+    draw_all(seed, state_, state_initialisations_, 1, start_.get(), state);
+}
+
+void Graph::start_from(std::map<std::string, std::vector<float>> values) {
+    for (const auto& [name, numbers] : values) {
+        const FlatRange* range = parameters_.find(name);
+        range = range == nullptr ? state_.find(name) : range;
+        if (range == nullptr || range->size != static_cast<std::int64_t>(numbers.size())) {
+            fail<UsageError>(
+                {.where = name_ + "." + name,
+                 .what = "initial values that do not fit",
+                 .expected = range == nullptr ? "a tensor of the network" : to_string(range->shape),
+                 .got = std::to_string(numbers.size()) + " numbers"});
+        }
     }
-    draw_all(seed, parameters_, initialisations_, 0, parameters);
-    draw_all(seed, state_, state_initialisations_, 1, state);
+    start_ = std::make_shared<const StartValues>(std::move(values));
 }
 
 Graph make_tensor_graph(std::string name, const std::vector<NamedTensor>& parameters,
@@ -144,28 +162,21 @@ Graph make_tensor_graph(std::string name, const std::vector<NamedTensor>& parame
                           .expected = "at least one tensor that requires a gradient"});
     }
     Graph graph;
-    std::array<std::vector<float>, 2> given;
+    std::map<std::string, std::vector<float>> values;
     const auto place = [&](const std::vector<NamedTensor>& tensors, FlatLayout& layout,
-                           std::vector<float>& flat) {
+                           std::vector<Initialisation>& initialisations) {
         for (const NamedTensor& tensor : tensors) {
-            const int index = layout.add(tensor.name, tensor.shape, true);
-            const FlatRange& range = layout.ranges()[static_cast<std::size_t>(index)];
-            if (static_cast<std::int64_t>(tensor.values.size()) != range.size) {
-                fail<UsageError>({.where = name + " " + tensor.name,
-                                  .what = "the values do not fill the shape",
-                                  .expected = std::to_string(range.size),
-                                  .got = std::to_string(tensor.values.size())});
-            }
-            flat.resize(static_cast<std::size_t>(layout.total()));
-            std::ranges::copy(tensor.values, flat.begin() + range.offset);
+            layout.add(tensor.name, tensor.shape, true);
+            initialisations.push_back(Initialisation::kZero);
+            values[tensor.name] = tensor.values;
         }
     };
-    place(parameters, graph.parameters_, given.front());
-    place(state, graph.state_, given.back());
+    place(parameters, graph.parameters_, graph.initialisations_);
+    place(state, graph.state_, graph.state_initialisations_);
     graph.name_ = std::move(name);
     graph.shapes_ = {Shape{1}};
     graph.logits_ = Value{0};
-    graph.given_ = std::make_shared<const std::array<std::vector<float>, 2>>(std::move(given));
+    graph.start_from(std::move(values));
     return graph;
 }
 

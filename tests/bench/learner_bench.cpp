@@ -111,7 +111,8 @@ int main(int argc, char** argv) {
         fmt::print("learner_bench DATA [MODEL] [THREADS] [SECONDS]\n");
         return 2;
     }
-    cohort::LearnerOptions options{.data = argv[1], .model = argc > 2 ? argv[2] : "smallcnn"};
+    cohort::LearnerOptions options{.data = argv[1],
+                                   .network = {.model = argc > 2 ? argv[2] : "smallcnn"}};
     options.threads = argc > 3 ? std::atoi(argv[3]) : 1;
     cohort::Run run(options, argc > 4 ? std::atof(argv[4]) : 2);
     run.measure("synchronous", options.threads, [&] { run.synchronous(); });

@@ -63,11 +63,12 @@ def events(folder, kind=None):
 
 
 def tensors(folder):
-    """Name -> bytes of everything that model.h5 holds."""
+    """Name -> bytes of everything that model.h5 holds, but the description of the network."""
     found = {}
     with h5py.File(pathlib.Path(folder) / "model.h5") as file:
         file.visititems(lambda name, item: found.update({name: item[()].tobytes()})
                         if isinstance(item, h5py.Dataset) else None)
+    del found["network"]
     return found
 
 

@@ -21,6 +21,9 @@ foreach(name bad_input chooser fleet predictor quickstart simulate space stop tr
 endforeach()
 # Compares with a package of PyPI; without it ctest says that it was skipped.
 set_tests_properties(cli_text_tokenizers_test PROPERTIES SKIP_RETURN_CODE 77)
+# The same with PyTorch and ONNX.
+cohort_add_cli_test(networks/onnx PROPERTIES TIMEOUT 300)
+set_tests_properties(cli_networks_onnx_test PROPERTIES SKIP_RETURN_CODE 77)
 cohort_add_cli_test(sweep PROPERTIES TIMEOUT 240 PROCESSORS 2)
 cohort_add_cli_test(launch_train WORDS ${PROJECT_SOURCE_DIR} PROPERTIES TIMEOUT 300 PROCESSORS 2)
 # With a program in place of cohort.
@@ -47,6 +50,11 @@ endforeach()
 foreach(name measured trace)
   cohort_add_cli_test(${name} MPIRUN SERIAL PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi)
 endforeach()
+# A program that links the library.
+add_subdirectory(${PROJECT_SOURCE_DIR}/examples/own_network own_network)
+target_link_libraries(own_network PRIVATE cohort_build_settings)
+cohort_add_cli_test(networks/own MPIRUN WORDS $<TARGET_FILE:own_network>
+  PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi fault)
 cohort_add_cli_test(fleet_ranks MPIRUN PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi fault)
 cohort_add_cli_test(precision/bf16 MPIRUN PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi)
 cohort_add_cli_test(text/runs MPIRUN PROPERTIES TIMEOUT 400 PROCESSORS 2 LABELS mpi)

@@ -1,6 +1,6 @@
 # Installs BUILD_DIR into a fresh prefix below WORK_DIR, then configures, builds and runs the
-# project in SOURCE_DIR against it.
-foreach(variable BUILD_DIR WORK_DIR SOURCE_DIR GENERATOR BUILD_TYPE CXX_COMPILER)
+# project in SOURCE_DIR against it; the one in EXAMPLES/own_network is built only.
+foreach(variable BUILD_DIR WORK_DIR SOURCE_DIR EXAMPLES GENERATOR BUILD_TYPE CXX_COMPILER)
   if(NOT DEFINED ${variable})
     message(FATAL_ERROR "run.cmake: ${variable} is not set")
   endif()
@@ -17,10 +17,14 @@ function(run)
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
-run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -G ${GENERATOR}
-  -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CXX_COMPILER}
-  -DCMAKE_CXX_FLAGS=${CXX_FLAGS} -DCMAKE_PREFIX_PATH=${prefix})
-run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
+function(build source folder)
+  run(${CMAKE_COMMAND} -S ${source} -B ${folder} -G ${GENERATOR}
+    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CXX_COMPILER}
+    -DCMAKE_CXX_FLAGS=${CXX_FLAGS} -DCMAKE_PREFIX_PATH=${prefix})
+  run(${CMAKE_COMMAND} --build ${folder})
+endfunction()
+build(${SOURCE_DIR} ${WORK_DIR}/build)
+build(${EXAMPLES}/own_network ${WORK_DIR}/own_network)
 run(${WORK_DIR}/build/consumer)
 # The program replaces readv and writev for itself (comm/base/dead_tcp_mask.cpp), never for users of
 # the library.

@@ -19,9 +19,11 @@ FIELD = re.compile(r"^    [\w:]+ (\w+)(?: = [^;]+)?;", re.M)
 
 
 # Structs that both kinds of options share, and their headers.
-SHARED = {"JobOptions": "sched/job_options.hpp", "ModeOptions": "sched/mode_options.hpp",
-          "ChooserOptions": "sched/chooser_options.hpp",
+SHARED = {"ModelSource": "model/source.hpp", "JobOptions": "sched/job_options.hpp",
+          "ModeOptions": "sched/mode_options.hpp", "ChooserOptions": "sched/chooser_options.hpp",
           "LearningOptions": "optim/learning_options.hpp"}
+# Programs that link the library set these.
+PROGRAMS_ONLY = {"build"}
 # Virtual jobs do not know these.
 TRAIN_ONLY = {"nesterov"}
 
@@ -45,8 +47,8 @@ def faults(struct, header, markdown, sources, others=()):
         if f"`--{field.replace('_', '-')}`" not in markdown:
             found.append(f"{struct}::{field} has no option of its name")
         # `options.field`, `options_.field`, `options().field`, `o.field`; `all`: defaults filled in;
-        # `job`, `chooser`: of either program
-        if not re.search(rf"\b(options_?(\(\))?|o|all|job|chooser)\.{field}\b", sources):
+        # `job`, `chooser`, `source`: of either program
+        if not re.search(rf"\b(options_?(\(\))?|o|all|job|chooser|source)\.{field}\b", sources):
             found.append(f"--{field.replace('_', '-')} is never read")
     return found
 
@@ -87,8 +89,8 @@ def main():
     shared = [path for folder in ("src/formats", "src/optim", "sched")
               for path in (root / folder).rglob("*.cpp")]
     for struct, command, header, folder, others in (
-            ("TrainOptions", "train", "train/options.hpp", "src/train", ()),
-            ("SimulateOptions", "simulate", "sim/simulation.hpp", "src/sim", TRAIN_ONLY)):
+            ("TrainOptions", "train", "train/options.hpp", "src/train", PROGRAMS_ONLY),
+            ("SimulateOptions", "simulate", "sim/simulation.hpp", "src/sim", TRAIN_ONLY | PROGRAMS_ONLY)):
         files = [*(root / folder).rglob("*.cpp"), *shared,
                  root / f"jobs/commands/command_{command}.cpp"]
         sources = "\n".join(readers(path.read_text()) for path in files)

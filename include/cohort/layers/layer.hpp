@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,11 +34,16 @@ struct TensorSpec {
     bool decay = true;  ///< weight decay applies (parameters only)
 };
 
+/// A layer's options by the names that they have in options.hpp; yes and no are 1 and 0.
+using LayerAttributes = std::map<std::string, double, std::less<>>;
+
 /// What a layer computes, independent of device and batch size. Immutable.
 class Layer : public Interface {
 public:
     /// "conv", "batch_norm", ...
     [[nodiscard]] virtual std::string_view kind() const = 0;
+    /// What make_layer needs to make a layer that computes the same, fusions left aside.
+    [[nodiscard]] virtual LayerAttributes attributes() const = 0;
     /// Shape of one output sample. Errors: ShapeError.
     [[nodiscard]] virtual Shape infer(std::span<const Shape> inputs) const = 0;
     [[nodiscard]] virtual std::vector<TensorSpec> parameters(
@@ -66,6 +72,12 @@ public:
         return nullptr;
     }
 };
+
+/// The layer of that kind with those attributes. Errors: UsageError for an unknown kind, an
+/// attribute that is missing, unknown or no number of its type; ShapeError for options that do not
+/// fit.
+[[nodiscard]] std::shared_ptr<const Layer> make_layer(std::string_view kind,
+                                                      const LayerAttributes& attributes);
 
 [[nodiscard]] std::shared_ptr<const Layer> make_conv(const ConvOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_linear(const LinearOptions& options);

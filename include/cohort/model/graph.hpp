@@ -58,7 +58,10 @@ public:
     [[nodiscard]] const FlatLayout& parameters() const noexcept { return parameters_; }
     /// Non-trainable state: running mean and variance of batch norms (flat buffer table).
     [[nodiscard]] const FlatLayout& state() const noexcept { return state_; }
+    /// In the order in which they are computed, fused where possible.
     [[nodiscard]] const std::vector<Node>& nodes() const noexcept { return nodes_; }
+    /// As they were added to the builder, none fused.
+    [[nodiscard]] const std::vector<Node>& layers() const noexcept { return layers_; }
     [[nodiscard]] const Shape& shape(Value value) const {
         return shapes_.at(static_cast<std::size_t>(value.index));
     }
@@ -78,8 +81,12 @@ public:
     [[nodiscard]] Graph with_loss(LossKind loss) const;
 
     /// Draws initial values for both flat buffers (host memory) from `seed`; each tensor has its
-    /// own random stream, so the numbers depend only on the seed and the network.
+    /// own random stream, so the numbers depend only on the seed and the network. Tensors that
+    /// start_from has given values get those.
     void initialise(std::uint64_t seed, std::span<float> parameters, std::span<float> state) const;
+    /// Gives tensors, by their names in parameters() and state(), the values that they start from.
+    /// Errors: UsageError for a tensor that the network has not, or of another size.
+    void start_from(std::map<std::string, std::vector<float>> values);
 
 private:
     friend class GraphBuilder;
@@ -87,6 +94,7 @@ private:
                                    const std::vector<NamedTensor>& state);
     std::string name_;
     std::vector<Node> nodes_;
+    std::vector<Node> layers_;
     std::vector<Shape> shapes_;
     FlatLayout parameters_;
     FlatLayout state_;
@@ -95,8 +103,7 @@ private:
     Value logits_;
     LossKind loss_ = LossKind::kSoftmaxCrossEntropy;
     std::int64_t vocabulary_ = 0;
-    /// Initial parameters and state in place of those that are drawn; null: none.
-    std::shared_ptr<const std::array<std::vector<float>, 2>> given_;
+    std::shared_ptr<const std::map<std::string, std::vector<float>>> start_;  ///< null: none
 };
 
 /// A network of tensors alone, without layers: something else computes it.
@@ -143,7 +150,7 @@ public:
     Value embedding(Value tokens, const EmbeddingOptions& options);
     /// [T,F] -> [T,V]: a linear layer without bias whose weight is the table [V,F] of `embedding`,
     /// the output of an embedding (Press & Wolf 2017). Their gradients are added.
-    Value linear_tied(Value x, Value embedding);
+    Value linear_tied(Value x, Value embedding, const std::string& name = {});
     /// [T,F] -> [T,F].
     Value position(Value x, const PositionOptions& options = {}) {
         return append(make_position(options), {x});
@@ -187,6 +194,11 @@ public:
                       {x});
     }
 
+    /// Adds any layer. @param name  of the layer, no other's; empty: a running name
+    /// @param tied  range that takes the place of the layer's first parameter; -1: none
+    Value append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs,
+                 const std::string& name = {}, int tied = -1);
+
     /// Ends the network with mean softmax cross entropy on `logits`, shape [classes], or
     /// [T, classes] with a label per position (the loss of a sample is the mean over its
     /// positions), and fuses layers where possible (batch norm + add + ReLU). The builder is empty
@@ -205,9 +217,6 @@ public:
     [[nodiscard]] const Shape& shape(Value value) const { return graph_.shape(value); }
 
 private:
-    /// @param tied  range that takes the place of the layer's first parameter; -1: none
-    Value append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs,
-                 int tied = -1);
     void add_parameters(Graph::Node& node, const std::vector<TensorSpec>& specs, int tied);
     [[nodiscard]] Graph finish_with(Value outputs, LossKind loss);
 

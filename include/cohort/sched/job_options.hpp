@@ -7,6 +7,7 @@
 
 #include "cohort/core/wire.hpp"
 #include "cohort/core/words.hpp"
+#include "cohort/model/source.hpp"
 
 namespace cohort {
 
@@ -33,11 +34,10 @@ enum class RebalanceServers : std::uint8_t { kOn, kOff };
 template <>
 inline constexpr auto kWords<RebalanceServers> = std::to_array<std::string_view>({"on", "off"});
 
-/// What any job, real or virtual, trains on, how long and with whom.
-struct JobOptions {
-    std::string data;   ///< dataset file (HDF5)
-    std::string model;  ///< name for make_model
-    std::string out;    ///< folder for results
+/// What any job, real or virtual, trains, on what, how long and with whom.
+struct JobOptions : ModelSource {
+    std::string data;  ///< dataset file (HDF5)
+    std::string out;   ///< folder for results
     bool overwrite = false;
     int servers = 0;  ///< parameter servers; 0: none with rings, else one
     NodeStaging node_staging = NodeStaging::kAuto;

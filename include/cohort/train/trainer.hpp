@@ -39,7 +39,8 @@ struct TrainEnvironment {
     /// The program's own network, in place of TrainOptions::model, which is then a name; outlives
     /// the run. None: null.
     const OwnNetwork* network = nullptr;
-    /// Makes one more observer of the run, on rank 0; empty: there is none.
+    /// Makes one more observer of the run, on rank 0; empty: there is none. It is called after
+    /// every update, evaluation, checkpoint, ... (TrainHook).
     std::function<std::unique_ptr<TrainHook>()> observer;
     /// As ModeSetting::admits; on rank 0.
     std::function<bool(const SyncPlan& wanted, double worth)> admits;
@@ -127,8 +128,9 @@ private:
     std::unique_ptr<Run> run_;
 };
 
-/// Scores of a model file on group "train" or "test" of a dataset, normalised as the
-/// model's training data was; a line in the log says so when the dataset's own mean or std differ.
+/// Scores of a model.h5 or an ONNX file on group "train" or "test" of a dataset, normalised as the
+/// model's training data was (ONNX: as the dataset's train group); a line in the log says so when
+/// the dataset's own mean or std differ.
 /// @param threads of the device  @param batch samples per step  @param tuning_file  as
 /// TrainEnvironment has it
 [[nodiscard]] EvaluationReport evaluate_model(const std::string& model_file,

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "cohort/data/dataset.hpp"
-#include "cohort/model/zoo.hpp"
+#include "cohort/formats/network.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "formats/predictor_file.hpp"
 #include "formats/weights_file.hpp"
@@ -15,9 +15,8 @@ namespace {
 
 /// Of the network that learns; 0: none does.
 double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& info) {
-    return options.no_train
-               ? 0
-               : make_model(options.model, model_input(info)).training_flops_per_sample();
+    return options.no_train ? 0
+                            : make_graph(options, model_input(info)).training_flops_per_sample();
 }
 
 /// For choosers.
@@ -89,7 +88,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
 
 LearnerOptions learner_options(const SimulateOptions& options) {
     return {.data = options.data,
-            .model = options.model,
+            .network = options,
             .optimizer = options.optimizer,
             .momentum = options.momentum,
             .weight_decay = options.weight_decay,

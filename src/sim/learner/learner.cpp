@@ -11,7 +11,7 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/thread_team.hpp"
-#include "cohort/model/zoo.hpp"
+#include "cohort/formats/network.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "core/bf16.hpp"
 #include "optim/vector_math.hpp"
@@ -76,7 +76,7 @@ public:
         : train_(
               shared.samples(options.data, "train", parse_augment(options.augment, options.seed))),
           test_(shared.samples(options.data, "test", {})),
-          graph_(make_model(options.model, model_input(train_->info()))),
+          graph_(make_graph(options.network, model_input(train_->info()))),
           readers_{SliceReader(train_->info(), {.seed = options.seed}),
                    SliceReader(train_->info(), {.seed = options.seed})},
           store_(graph_,
@@ -95,11 +95,7 @@ public:
                  .seed = options.seed,
                  .clip_norm = options.clip_norm,
                  .mean_clip_norm = options.pulls ? 0 : options.clip_norm},
-          pool_(shared.threads(),
-                shared.engines(fmt::format("{} {} {} {}", options.model,
-                                           to_string(Shape(train_->info().sample_shape)),
-                                           train_->info().classes, train_->info().targets),
-                               graph_)) {
+          pool_(shared.threads(), shared.engines(network_text(graph_), graph_)) {
         if (train_->info().sample_shape != test_->info().sample_shape ||
             train_->info().targets != test_->info().targets) {
             fail<FileError>({.where = options.data,

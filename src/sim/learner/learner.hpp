@@ -11,6 +11,7 @@
 
 #include "cohort/core/wire.hpp"
 #include "cohort/data/order.hpp"
+#include "cohort/model/source.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/sched/plan.hpp"
 #include "optim/gradient_question.hpp"
@@ -127,8 +128,8 @@ protected:
 
 /// What a Learner is made of.
 struct LearnerOptions {
-    std::string data;   ///< dataset file (HDF5)
-    std::string model;  ///< name for make_model
+    std::string data;  ///< dataset file (HDF5)
+    ModelSource network;
     OptimizerKind optimizer = OptimizerKind::kSgd;
     double momentum = 0.9;
     bool nesterov = false;

@@ -28,9 +28,14 @@ template <class Options, class Visit>
 void each_of_job(Options& o, const Visit& visit) {
     visit({"--data", "Dataset file (HDF5, see docs/data.md); required but with --no-train", "FILE"},
           o.data);
-    visit(
-        {"--model", fmt::format("Network that learns: {}", fmt::join(model_names(), ", ")), "NAME"},
-        o.model);
+    visit({"--model",
+           fmt::format("Network that learns: {}, or FILE.onnx", fmt::join(model_names(), ", ")),
+           "NAME"},
+          o.model);
+    visit({"--init",
+           "File of weights to start from, a model.h5 or FILE.safetensors; empty: they are drawn",
+           "FILE"},
+          o.init);
     visit({"--out", "Folder for result.h5; empty: none is written", "DIR"}, o.out);
     visit({"--overwrite", "Replace the result that --out holds"}, o.overwrite);
     visit({"--record-load",

@@ -6,6 +6,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
+#include "cohort/formats/network.hpp"
 #include "cohort/optim/schedule.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sim/simulation.hpp"
@@ -97,8 +98,7 @@ void check_training(const SimulateOptions& o) {
     if (!o.no_train) {
         require(!o.data.empty(), "--data", "a dataset file (see cohort import), or --no-train",
                 "nothing");
-        require(is_model(o.model), "--model", fmt::format("{}", fmt::join(model_names(), ", ")),
-                o.model);
+        check_source(o);
         return;
     }
     require(o.target_accuracy == 0, "--target-accuracy", "nothing with --no-train",

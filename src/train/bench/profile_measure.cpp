@@ -22,7 +22,7 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/lease.hpp"
 #include "cohort/data/loader.hpp"
-#include "cohort/model/zoo.hpp"
+#include "cohort/formats/network.hpp"
 #include "core/system/process_usage.hpp"
 #include "session/model_input.hpp"
 #include "train/run/job_context.hpp"
@@ -127,7 +127,7 @@ public:
         : options_(options),
           set_(make_set(options)),
           device_(make_device(options.device, options.threads)),
-          replica_(make_model(options.model, model_input(set_->info())), *device_,
+          replica_(make_graph({.model = options.model}, model_input(set_->info())), *device_,
                    replica_options(options.precision, false, options.tuning_file)),
           loader_(set_, loader_options()),
           book_(set_->info(), {}) {
@@ -189,12 +189,13 @@ public:
 private:
     std::shared_ptr<SampleSource> make_set(const ProfileMeasureOptions& options) {
         if (options.data.empty()) {
-            const bool text = reads_text(options.model);
-            const std::string input = !options.input.empty() ? options.input
-                                      : text                 ? "35"
-                                                             : "1x28x28";
-            const std::int64_t classes = options.classes > 0 ? options.classes : text ? 28782 : 10;
-            return std::make_shared<SyntheticSet>(parse_input(input), classes, text);
+            const ModelInput usual =
+                usual_input({.model = options.model}, {.shape = {1, 28, 28}, .classes = 10});
+            const auto extents = usual.shape.extents();
+            return std::make_shared<SyntheticSet>(
+                options.input.empty() ? std::vector(extents.begin(), extents.end())
+                                      : parse_input(options.input),
+                options.classes > 0 ? options.classes : usual.classes, usual.tokens);
         }
         return open_dataset(options.data, "train", hdf5_);
     }
@@ -299,7 +300,7 @@ MeasuredProfile measure_profile(const ProfileMeasureOptions& options) {
     MeasuredProfile measured;
     measured.on_cpu = worker.on_cpu();
     measured.workload = {
-        .name = options.model,
+        .name = graph.name(),
         .source =
             fmt::format("measured by cohort profile {}, {}, {}", revision(),
                         options.data.empty() ? "synthetic samples" : options.data, worker.device()),

@@ -17,13 +17,16 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
+#include "cohort/formats/network.hpp"
 #include "train/checkpoint/checkpoint_format.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
 
-const StoreFormat kManifestFormat{"cohort-checkpoint", 2};
+const StoreFormat kManifestFormat{"cohort-checkpoint", 3};
+
+constexpr const char* kNetwork = "/network";
 
 std::string entry_of(std::size_t index) {
     return fmt::format("/shards/{}", index);
@@ -109,10 +112,28 @@ auto seconds_fields(Snapshot& s) {
     };
 }
 
+/// Errors: FileError naming the first layer that differs.
+void check_network(const StoreReader& reader, const std::string& wanted) {
+    std::string found;
+    for (const std::byte byte : reader.get<std::byte>(kNetwork)) {
+        found += static_cast<char>(byte);
+    }
+    const std::string difference = network_difference(wanted, found, reader.path() + kNetwork);
+    if (!difference.empty()) {
+        fail<FileError>({.where = reader.path(),
+                         .what = "belongs to another run: the network differs: " + difference,
+                         .hint = "the network of that run, or another --out"});
+    }
+}
+
 /// Errors: FileError naming the fact that differs.
 void check_identity(const StoreReader& reader,
                     const std::vector<std::pair<std::string, std::string>>& wanted) {
     for (const auto& [name, value] : wanted) {
+        if (name == kNetworkFact) {
+            check_network(reader, value);
+            continue;
+        }
         const std::string found = reader.has_attribute("/identity", name)
                                       ? reader.attribute<std::string>("/identity", name)
                                       : "nothing";
@@ -129,7 +150,11 @@ void check_identity(const StoreReader& reader,
 /// Progress and accounts, leases, identity of the run.
 void write_run(StoreWriter& writer, const RunSnapshot& snapshot) {
     for (const auto& [name, value] : snapshot.identity) {
-        writer.set("/identity", name, value);
+        if (name == kNetworkFact) {  // too long for an attribute
+            writer.put(kNetwork, std::as_bytes(std::span(value)));
+        } else {
+            writer.set("/identity", name, value);
+        }
     }
     if (!snapshot.bf16_arithmetic.empty()) {
         writer.set("/run", "bf16_arithmetic", snapshot.bf16_arithmetic);

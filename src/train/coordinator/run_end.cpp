@@ -2,6 +2,7 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
+#include "formats/network/model_file.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/complete_transfers.hpp"
 #include "train/run/run_folder.hpp"
@@ -10,9 +11,9 @@ namespace cohort {
 
 bool save_model(JobContext& parts, const Gathered& snapshot, bool over) {
     const SampleSetInfo& info = parts.train_set->info();
-    const ModelFile model{.model = parts.options.model,
+    const ModelFile model{.graph = parts.graph,
                           .sample_shape = info.sample_shape,
-                          .classes = info.classes,
+                          .classes = info.targets > 0 ? 0 : parts.graph.classes(),
                           .tokens = info.tokens(),
                           .mean = info.mean,
                           .std = info.std,
@@ -24,7 +25,7 @@ bool save_model(JobContext& parts, const Gathered& snapshot, bool over) {
     const RunFolder folder(parts.options.out);
     try {
         return write_with_room(folder.checkpoints, run_bytes(parts).model, over, [&] {
-            write_model({folder.model, true, FolderRule::kOwn}, parts.graph, model, parts.hdf5);
+            write_model({folder.model, true, FolderRule::kOwn}, model, parts.hdf5);
         });
     } catch (const FileError& error) {
         log_error("the model could not be saved: {}", error.what());

@@ -49,8 +49,8 @@ RunStart find_start(JobContext& parts) {
         return {};
     }
     const std::string folder = RunFolder(options.out).checkpoints;
-    const auto found =
-        find_manifest(folder, run_identity(options, parts.train_set->info()), parts.hdf5);
+    const auto found = find_manifest(
+        folder, run_identity(options, parts.train_set->info(), parts.graph), parts.hdf5);
     if (!found) {
         log_info("no checkpoint in {}: starting at the beginning", folder);
         return {};

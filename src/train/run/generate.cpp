@@ -14,9 +14,9 @@
 #include "cohort/core/require.hpp"
 #include "cohort/core/rng.hpp"
 #include "cohort/tensor/device.hpp"
+#include "formats/network/model_file.hpp"
 #include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/run/job_context.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -36,7 +36,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const ModelFile& model, const std::strin
             {.where = path,
              .what = model.tokens ? "the model has no vocabulary" : "the model does not read text",
              .expected = "a model trained on text that cohort import has made",
-             .got = fmt::format("{} for samples {}", model.model,
+             .got = fmt::format("{} for samples {}", model.graph.name(),
                                 to_string(Shape(model.sample_shape)))});
     }
     std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(*model.vocabulary, path);
@@ -131,7 +131,7 @@ GeneratedText generate_text(const GenerateOptions& options) {
         tokens = tokenizer->encode("\n");
     }
     const std::unique_ptr<Device> device = make_device(options.device, options.threads);
-    Replica replica(model.graph(), *device,
+    Replica replica(model.graph, *device,
                     replica_options(options.precision, false, options.tuning_file));
     load_model(model, replica);
     NextToken next(replica);

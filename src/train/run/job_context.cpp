@@ -10,9 +10,10 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
-#include "cohort/model/zoo.hpp"
+#include "cohort/formats/network.hpp"
 #include "core/units.hpp"
 #include "session/model_input.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -53,7 +54,8 @@ std::shared_ptr<SampleSource> open_samples(const TrainOptions& options, const Sa
 }
 
 Graph make_run_model(const TrainOptions& options, const OwnNetwork* network,
-                     const SampleSetInfo& train, const SampleSetInfo& test) {
+                     const SampleSetInfo& train, const SampleSetInfo& test,
+                     std::vector<std::string>& news) {
     if (train.sample_shape != test.sample_shape || train.classes != test.classes ||
         train.targets != test.targets || train.tokens() != test.tokens()) {
         fail<FileError>({.where = options.data,
@@ -62,7 +64,7 @@ Graph make_run_model(const TrainOptions& options, const OwnNetwork* network,
                          .got = format_shape(test.sample_shape)});
     }
     require_target_of(train, options.target_accuracy);
-    return network != nullptr ? network->graph : make_model(options.model, model_input(train));
+    return network != nullptr ? network->graph : make_graph(options, model_input(train), &news);
 }
 
 }  // namespace
@@ -79,9 +81,11 @@ std::string set_identity(const SampleSetInfo& set) {
 }
 
 std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions& options,
-                                                              const SampleSetInfo& train) {
+                                                              const SampleSetInfo& train,
+                                                              const Graph& graph) {
     std::vector<std::pair<std::string, std::string>> facts{
-        {"model", options.model},
+        {"model", graph.name()},
+        {kNetworkFact, network_text(graph)},
         {"dataset", set_identity(train)},
         {"optimizer", std::string(word_of(options.optimizer))},
         {"batch", std::to_string(options.batch)},
@@ -144,7 +148,7 @@ JobContext::JobContext(const TrainOptions& run_options, int workers, const Sampl
       train_set(open_samples(options, samples, "train", hdf5)),
       test_set(open_samples(options, samples, "test", hdf5)),
       network(own_network),
-      graph(make_run_model(options, network, train_set->info(), test_set->info())),
+      graph(make_run_model(options, network, train_set->info(), test_set->info(), model_news)),
       order{.seed = options.seed},
       augment(parse_augment(options.augment, options.seed)),
       optimizer(optimizer_options(options)),

@@ -27,7 +27,7 @@ namespace cohort {
 
 /// Facts that a checkpoint and the run that continues it must share, by name.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> run_identity(
-    const TrainOptions& options, const SampleSetInfo& train);
+    const TrainOptions& options, const SampleSetInfo& train, const Graph& graph);
 
 /// The device of this rank: device_of_rank() with the GPUs that it sees. When "auto" uses the CPU
 /// in spite of GPUs, one worker of the host logs why.
@@ -60,7 +60,8 @@ struct JobContext {
     Hdf5Thread hdf5;
     std::shared_ptr<SampleSource> train_set;
     std::shared_ptr<SampleSource> test_set;
-    const OwnNetwork* network;  ///< null: this library computes the graph
+    const OwnNetwork* network;            ///< null: this library computes the graph
+    std::vector<std::string> model_news;  ///< of make_graph
     Graph graph;
     OrderOptions order;
     AugmentOptions augment;

@@ -28,7 +28,13 @@ namespace train_options {
 template <class Options, class Visit>
 void each_of_job(Options& o, const Visit& visit) {
     visit({"--data", "Dataset file (HDF5, see docs/data.md); required", "FILE"}, o.data);
-    visit({"--model", fmt::format("Network: {}", fmt::join(model_names(), ", ")), "NAME"}, o.model);
+    visit({"--model", fmt::format("Network: {}, or FILE.onnx", fmt::join(model_names(), ", ")),
+           "NAME"},
+          o.model);
+    visit({"--init",
+           "File of weights to start from, a model.h5 or FILE.safetensors; empty: they are drawn",
+           "FILE"},
+          o.init);
     visit({"--out", "Folder for model.h5, metrics.jsonl and checkpoints; required", "DIR"}, o.out);
     visit({"--resume", "Continue from the newest valid checkpoint in --out"}, o.resume);
     visit({"--overwrite", "Replace the results that --out holds, and files that are recorded anew"},

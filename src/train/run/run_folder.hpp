@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/train/options.hpp"
 #include "core/system/run_lock.hpp"

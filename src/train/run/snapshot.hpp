@@ -5,12 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/lease.hpp"
-#include "cohort/data/vocabulary.hpp"
-#include "cohort/model/graph.hpp"
-#include "cohort/model/zoo.hpp"
 #include "cohort/train/events.hpp"
 
 namespace cohort {
@@ -43,6 +39,9 @@ struct ShardSnapshot {
     std::vector<std::pair<std::string, std::vector<float>>> optimizer_slots;  ///< [end - begin]
     std::vector<std::pair<std::string, double>> optimizer_scalars;
 };
+
+/// The fact of a run's identity that describes its network: network_text.
+inline constexpr const char* kNetworkFact = "network";
 
 /// State of a run between two updates, without the buffers: the content of the manifest.
 struct RunSnapshot {
@@ -92,37 +91,6 @@ void discard_shards(const std::string& manifest_path, const std::vector<std::str
 [[nodiscard]] ShardSnapshot read_checkpoint_range(const std::string& manifest_path,
                                                   std::int64_t begin, std::int64_t end,
                                                   bool with_state, Hdf5Thread& thread);
-
-/// A trained model: parameters and state by tensor name, and how its input was normalised.
-struct ModelFile {
-    std::string model;  ///< name for make_model
-    std::vector<std::int64_t> sample_shape;
-    std::int64_t classes = 0;        ///< of a regression 0
-    bool tokens = false;             ///< samples are windows of tokens of text
-    std::vector<float> mean;         ///< [sample_shape[0]], of the train set; the model takes
-    std::vector<float> std;          ///< (sample - mean) / std, std > 0; both empty for tokens
-    std::vector<float> target_mean;  ///< [targets], of the train set; the model's outputs are
-    std::vector<float> target_std;   ///< (target - mean) / std, std > 0; both empty for classes
-    std::shared_ptr<const Vocabulary> vocabulary;  ///< of tokens; may be none
-    std::vector<float> parameters;                 ///< flat, layout of make_model's graph
-    std::vector<float> state;
-
-    [[nodiscard]] std::int64_t targets() const noexcept {
-        return static_cast<std::int64_t>(target_mean.size());
-    }
-    [[nodiscard]] Graph graph() const {
-        return make_model(model, {.shape = Shape(sample_shape),
-                                  .classes = classes,
-                                  .targets = targets(),
-                                  .tokens = tokens});
-    }
-};
-
-/// Writes `model.h5`. Errors: FileError.
-void write_model(const OutputFile& file, const Graph& graph, const ModelFile& model,
-                 Hdf5Thread& thread);
-/// Reads `model.h5`. Errors: FileError, also when tensors do not fit the named model.
-[[nodiscard]] ModelFile read_model(const std::string& path, Hdf5Thread& thread);
 
 /// Encodes the state of a lease book as the whole numbers that a checkpoint holds:
 /// epoch, position, applied, next id, then (epoch, position, count) per pending slice.

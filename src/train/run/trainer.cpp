@@ -98,7 +98,12 @@ public:
         : world_(world),
           environment_(on_this_rank(environment, world)),
           comm_{world.messenger(), world.operations(), world.map(), &world.membership()},
-          parts_(options, world.map().workers(), environment.samples, environment.network) {
+          parts_(options, world.map().workers(), environment_.samples, environment_.network) {
+        if (world.rank() == 0) {
+            for (const std::string& news : parts_.model_news) {
+                log_info("{}", news);
+            }
+        }
         (void)NodeCards(world.map(), options.push_tree, 0);  // the hosts can form the groups
         if (world.role() == Role::kServer) {
             server_.emplace(comm_, parts_, world.rank());

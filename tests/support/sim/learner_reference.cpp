@@ -18,10 +18,10 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/lease.hpp"
 #include "cohort/model/zoo.hpp"
+#include "formats/network/model_file.hpp"
 #include "sched/engine/fire_sum.hpp"
 #include "sim/learner/learner.hpp"
 #include "sim/learner/learner_store.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -33,7 +33,7 @@ struct Settings {
     std::int64_t samples = 0;
     double lr = 0.05;
     int local_steps = 0;  ///< 0: gradients
-    LearnerOptions learner{.model = "lenet"};
+    LearnerOptions learner{.network = {.model = "lenet"}};
 };
 
 SampleSetInfo info_of(const std::string& data) {
@@ -102,13 +102,13 @@ public:
 
     void save() {
         const Graph graph =
-            make_model(settings_.learner.model, Shape(info_.sample_shape), info_.classes);
+            make_model(settings_.learner.network.model, Shape(info_.sample_shape), info_.classes);
         const float* values = learner_->release(0, 0, settings_.lr, false)->values().get();
         const float* state = values + graph.parameters().total();
         std::filesystem::create_directories(settings_.out);
         Hdf5Thread hdf5;
-        write_model(settings_.out + "/model.h5", graph,
-                    {.model = settings_.learner.model,
+        write_model(settings_.out + "/model.h5",
+                    {.graph = graph,
                      .sample_shape = info_.sample_shape,
                      .classes = info_.classes,
                      .mean = info_.mean,
@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
     app.add_option("out", settings.out)->required();
     app.add_option("workers", settings.workers)->required();
     app.add_option("--data", settings.learner.data)->required();
-    app.add_option("--model", settings.learner.model);
+    app.add_option("--model", settings.learner.network.model);
     app.add_option("--batch", settings.batch);
     app.add_option("--samples", settings.samples)->required();
     app.add_option("--lr", settings.lr);

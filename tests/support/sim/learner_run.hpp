@@ -41,7 +41,7 @@ inline LeaseSlice slice(std::int64_t position, std::int64_t count = kBatch,
 }
 
 inline LearnerOptions tiny_options(const std::string& model = "smallcnn") {
-    return {.data = tiny_file(), .model = model, .seed = 7};
+    return {.data = tiny_file(), .network = {.model = model}, .seed = 7};
 }
 
 /// Samples of a group of the file, as the learner reads them.
@@ -67,7 +67,8 @@ public:
     explicit LoneTrainer(const LearnerOptions& options)
         : train(tiny_samples("train", parse_augment(options.augment, options.seed))),
           device(make_cpu_device(1)),
-          replica(make_model(options.model, Shape(train.info().sample_shape), train.info().classes),
+          replica(make_model(options.network.model, Shape(train.info().sample_shape),
+                             train.info().classes),
                   *device, {.deterministic = true}),
           optimizer(make_optimizer({.kind = options.optimizer,
                                     .momentum = options.momentum,

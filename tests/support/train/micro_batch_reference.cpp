@@ -19,8 +19,8 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/train/options.hpp"
+#include "formats/network/model_file.hpp"
 #include "train/run/job_context.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -60,8 +60,8 @@ public:
             return std::vector<float>(from.begin(), from.end());
         };
         std::filesystem::create_directories(out);
-        write_model(out + "/model.h5", parts_.graph,
-                    {.model = parts_.options.model,
+        write_model(out + "/model.h5",
+                    {.graph = parts_.graph,
                      .sample_shape = info.sample_shape,
                      .classes = info.classes,
                      .mean = info.mean,

@@ -1,4 +1,2 @@
 cohort_add_unit_tests(jobs LIBS cohort_program TOPICS command_line stop_signal)
 
-add_test(NAME jobs_example_own_network COMMAND example_own_network)
-cohort_test_properties(jobs_example_own_network)

@@ -7,12 +7,10 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
-#include "cohort/model/replica.hpp"
-#include "cohort/model/zoo.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"
+#include "formats/network/model_file.hpp"
 #include "train/run/job_context.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -20,13 +18,15 @@ namespace {
 /// Leaves for_each_batch early; never leaves this file.
 struct Abandoned {};
 
-/// A set with another normalisation: that of the model which looks at it.
+/// A set with another normalisation: that of the model which looks at it, where it has one.
 class NormalisedFor final : public SampleSource {
 public:
     NormalisedFor(std::unique_ptr<SampleSource> set, const ModelFile& model)
         : set_(std::move(set)), info_(set_->info()) {
-        info_.mean = model.mean;
-        info_.std = model.std;
+        if (!model.mean.empty()) {
+            info_.mean = model.mean;
+            info_.std = model.std;
+        }
         info_.target_mean = model.target_mean;
         info_.target_std = model.target_std;
     }
@@ -67,7 +67,7 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
                          .got = fmt::format("another of {} tokens", info.classes),
                          .hint = "the data set of the training run"});
     }
-    if (info.mean != model.mean || info.std != model.std) {
+    if (!model.mean.empty() && (info.mean != model.mean || info.std != model.std)) {
         log_info("normalised with the model's mean {} and std {}; the dataset's are {} and {}",
                  fmt::join(model.mean, " "), fmt::join(model.std, " "), fmt::join(info.mean, " "),
                  fmt::join(info.std, " "));
@@ -150,10 +150,10 @@ EvaluationReport evaluate_model(const std::string& model_file, const std::string
         fail<UsageError>({.where = "--batch, --threads", .what = "must be >= 1"});
     }
     Hdf5Thread hdf5;
-    const ModelFile model = read_model(model_file, hdf5);
+    const ModelFile model = read_trained(model_file, hdf5);
     const std::shared_ptr<SampleSource> set = open_for(model, data, group, hdf5);
     const std::unique_ptr<Device> device = make_device(device_name, threads);
-    Replica replica(model.graph(), *device, replica_options(precision, false, tuning_file));
+    Replica replica(model.graph, *device, replica_options(precision, false, tuning_file));
     load_model(model, replica);
     LoaderOptions options;
     options.allocator = host_allocator(*device);

@@ -59,15 +59,16 @@ TEST_P(SynchronousTraining, IsThatOfOneProcessBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(
     , SynchronousTraining,
-    testing::Values(LearnerOptions{.model = "smallcnn", .momentum = 0.9, .weight_decay = 5e-4},
-                    LearnerOptions{.model = "smallcnn", .momentum = 0.9, .nesterov = true},
-                    LearnerOptions{.model = "smallcnn", .augment = "pad-crop:2,flip"},
-                    LearnerOptions{
-                        .model = "mlp", .optimizer = OptimizerKind::kAdamW, .weight_decay = 0.01},
-                    LearnerOptions{.model = "lenet", .momentum = 0},
-                    LearnerOptions{.model = "resnet20", .momentum = 0.9}),
+    testing::Values(
+        LearnerOptions{.network = {.model = "smallcnn"}, .momentum = 0.9, .weight_decay = 5e-4},
+        LearnerOptions{.network = {.model = "smallcnn"}, .momentum = 0.9, .nesterov = true},
+        LearnerOptions{.network = {.model = "smallcnn"}, .augment = "pad-crop:2,flip"},
+        LearnerOptions{
+            .network = {.model = "mlp"}, .optimizer = OptimizerKind::kAdamW, .weight_decay = 0.01},
+        LearnerOptions{.network = {.model = "lenet"}, .momentum = 0},
+        LearnerOptions{.network = {.model = "resnet20"}, .momentum = 0.9}),
     [](const auto& one) {
-        return one.param.model + std::string(word_of(one.param.optimizer)) +
+        return one.param.network.model + std::string(word_of(one.param.optimizer)) +
                std::to_string(one.index);
     });
 

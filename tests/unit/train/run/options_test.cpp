@@ -242,7 +242,10 @@ TEST(RunIdentity, IsTheDatasetsContentNotItsPath) {
     info.mean = {0.5F};
     info.std = {1};
     info.source = "./a.h5";
-    const auto identity = [](const SampleSetInfo& set) { return run_identity(good(), set); };
+    const Graph graph = make_model("softmax", Shape{1, 4, 4}, 4);
+    const auto identity = [&](const SampleSetInfo& set) {
+        return run_identity(good(), set, graph);
+    };
     const auto differs = [&](const std::function<void(SampleSetInfo&)>& change) {
         SampleSetInfo changed = info;
         change(changed);

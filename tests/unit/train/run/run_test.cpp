@@ -13,6 +13,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/train/trainer.hpp"
+#include "formats/network/model_file.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/data/tiny_dataset.hpp"
 #include "train/run/snapshot.hpp"
@@ -141,13 +142,11 @@ TEST_F(TrainRun, ModelFileCarriesTheNormalisation) {
     EXPECT_EQ(saved.mean, info.mean);
     EXPECT_EQ(saved.std, info.std);
     saved.std.push_back(1);
-    write_model(folder.file("bad.h5"),
-                make_model(saved.model, Shape(saved.sample_shape), saved.classes), saved, hdf5);
+    write_model(folder.file("bad.h5"), saved, hdf5);
     EXPECT_THROW((void)read_model(folder.file("bad.h5"), hdf5), FileError);
     saved.std.pop_back();
-    const Graph graph = make_model(saved.model, Shape(saved.sample_shape), saved.classes);
     saved.classes = std::int64_t{1} << 40;
-    write_model(folder.file("bad.h5"), graph, saved, hdf5);
+    write_model(folder.file("bad.h5"), saved, hdf5);
     EXPECT_THROW((void)read_model(folder.file("bad.h5"), hdf5), FileError) << "not bad_alloc";
 }
 
@@ -159,8 +158,7 @@ TEST_F(TrainRun, ModelsNormalisationCountsAtEvaluation) {
         Hdf5Thread hdf5;
         ModelFile saved = read_model(o.out + "/model.h5", hdf5);
         saved.mean[0] += 40;
-        write_model(folder.file("moved.h5"),
-                    make_model(saved.model, Shape(saved.sample_shape), saved.classes), saved, hdf5);
+        write_model(folder.file("moved.h5"), saved, hdf5);
     }
     const auto evaluate = [&](const std::string& model_file) {
         testing::internal::CaptureStderr();

@@ -1,18 +1,22 @@
-#include "cohort/core/error.hpp"
-#include "cohort/model/zoo.hpp"
-#include "core/units.hpp"
-#include "data/hdf5/store.hpp"
-#include "train/run/snapshot.hpp"
+#include "formats/network/model_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "cohort/core/error.hpp"
+#include "cohort/formats/network.hpp"
+#include "core/units.hpp"
+#include "data/hdf5/store.hpp"
+#include "formats/network/named_tensors.hpp"
+#include "formats/onnx/onnx_import.hpp"
+
 namespace cohort {
 namespace {
 
-const StoreFormat kModelFormat{"cohort-model", 2};
+const StoreFormat kModelFormat{"cohort-model", 3};
+constexpr const char* kNetwork = "/network";
 /// In place of the kind of tokens, when the data set had no vocabulary.
 constexpr std::string_view kNoVocabulary = "numbers";
 
@@ -74,6 +78,37 @@ void get_target_scales(const StoreReader& reader, ModelFile& model) {
     }
 }
 
+std::string get_text(const StoreReader& reader, const char* name) {
+    std::string text;
+    for (const std::byte byte : reader.get<std::byte>(name)) {
+        text += static_cast<char>(byte);
+    }
+    return text;
+}
+
+Graph get_network(const StoreReader& reader) {
+    return read_network(get_text(reader, kNetwork), reader.path() + kNetwork);
+}
+
+/// The network takes the samples that the file names.
+void require_network(const ModelFile& model, const std::string& path) {
+    const Graph& graph = model.graph;
+    const bool regression = graph.loss() == LossKind::kMeanSquaredError;
+    const auto text = [](const std::string& shape, bool targets, std::int64_t outputs) {
+        return fmt::format("{}, {} {}", shape, outputs, targets ? "targets" : "classes");
+    };
+    const std::int64_t outputs = model.targets() > 0 ? model.targets() : model.classes;
+    if (!std::ranges::equal(graph.input_shape().extents(), model.sample_shape) ||
+        graph.reads_tokens() != model.tokens || regression != (model.targets() > 0) ||
+        graph.classes() != outputs) {
+        fail<FileError>(
+            {.where = path + kNetwork,
+             .what = "the network does not take the file's samples",
+             .expected = text(format_shape(model.sample_shape), model.targets() > 0, outputs),
+             .got = text(to_string(graph.input_shape()), regression, graph.classes())});
+    }
+}
+
 /// Of a model of tokens.
 std::shared_ptr<const Vocabulary> get_vocabulary(const StoreReader& reader) {
     const auto word = reader.attribute<std::string>("/", "tokens");
@@ -89,9 +124,7 @@ std::shared_ptr<const Vocabulary> get_vocabulary(const StoreReader& reader) {
                          .got = word});
     }
     Vocabulary vocabulary{.kind = static_cast<TokenKind>(found - kWords<TokenKind>.begin())};
-    for (const std::byte byte : reader.get<std::byte>("/vocabulary")) {
-        vocabulary.text += static_cast<char>(byte);
-    }
+    vocabulary.text = get_text(reader, "/vocabulary");
     return std::make_shared<const Vocabulary>(std::move(vocabulary));
 }
 
@@ -108,10 +141,11 @@ void require_window(const std::vector<std::int64_t>& shape, const std::string& p
 
 }  // namespace
 
-void write_model(const OutputFile& file, const Graph& graph, const ModelFile& model,
-                 Hdf5Thread& thread) {
+void write_model(const OutputFile& file, const ModelFile& model, Hdf5Thread& thread) {
+    const std::string network = network_text(model.graph);
     StoreWriter writer(file, kModelFormat, thread);
-    writer.set("/", "model", model.model);
+    writer.set("/", "model", model.graph.name());
+    writer.put(kNetwork, std::as_bytes(std::span(network)));
     if (model.targets() > 0) {
         writer.set("/", "targets", model.targets());
         writer.put("/target_mean", model.target_mean);
@@ -129,8 +163,8 @@ void write_model(const OutputFile& file, const Graph& graph, const ModelFile& mo
     if (model.vocabulary) {
         writer.put("/vocabulary", std::as_bytes(std::span(model.vocabulary->text)));
     }
-    put_tensors(writer, "/parameters/", graph.parameters(), model.parameters);
-    put_tensors(writer, "/state/", graph.state(), model.state);
+    put_tensors(writer, "/parameters/", model.graph.parameters(), model.parameters);
+    put_tensors(writer, "/state/", model.graph.state(), model.state);
     writer.commit();
 }
 
@@ -138,7 +172,6 @@ ModelFile read_model(const std::string& path, Hdf5Thread& thread) {
     const StoreReader reader(path, thread);
     reader.require_format(kModelFormat);
     ModelFile model;
-    model.model = reader.attribute<std::string>("/", "model");
     if (reader.has_attribute("/", "targets")) {
         get_target_scales(reader, model);
     } else {
@@ -152,10 +185,44 @@ ModelFile read_model(const std::string& path, Hdf5Thread& thread) {
     }
     model.mean = get_per_channel(reader, "/mean", model);
     model.std = get_per_channel(reader, "/std", model);
-    const Graph graph = model.graph();
-    model.parameters = get_tensors(reader, "/parameters/", graph.parameters());
-    model.state = get_tensors(reader, "/state/", graph.state());
+    model.graph = get_network(reader);
+    require_network(model, path);
+    model.parameters = get_tensors(reader, "/parameters/", model.graph.parameters());
+    model.state = get_tensors(reader, "/state/", model.graph.state());
     return model;
+}
+
+ModelFile read_trained(const std::string& path, Hdf5Thread& thread) {
+    if (!path.ends_with(".onnx")) {
+        return read_model(path, thread);
+    }
+    ModelFile model{.graph = read_onnx(path)};
+    const ModelInput input = input_of(model.graph);
+    const auto extents = input.shape.extents();
+    model.sample_shape = {extents.begin(), extents.end()};
+    model.classes = input.classes;
+    model.tokens = input.tokens;
+    model.parameters.resize(static_cast<std::size_t>(model.graph.parameters().total()));
+    model.state.resize(static_cast<std::size_t>(model.graph.state().total()));
+    model.graph.initialise(0, model.parameters, model.state);
+    return model;
+}
+
+NamedTensors read_model_tensors(const std::string& path) {
+    Hdf5Thread thread;
+    const ModelFile model = read_model(path, thread);
+    NamedTensors tensors;
+    const auto take = [&](const FlatLayout& layout, const std::vector<float>& flat) {
+        for (const FlatRange& range : layout.ranges()) {
+            const auto extents = range.shape.extents();
+            const auto first = flat.begin() + range.offset;
+            tensors.emplace(range.name, FileTensor{.shape = {extents.begin(), extents.end()},
+                                                    .values = {first, first + range.size}});
+        }
+    };
+    take(model.graph.parameters(), model.parameters);
+    take(model.graph.state(), model.state);
+    return tensors;
 }
 
 }  // namespace cohort

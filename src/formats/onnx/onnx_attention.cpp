@@ -1,0 +1,310 @@
+// Attention (Vaswani et al. 2017, section 3.2) is exported as a dozen nodes: features are split
+// into heads, axes change places, and products, a mask and a softmax follow. Each node moves a view
+// on; the last one, which joins the heads, adds the layer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/onnx/onnx_builder.hpp"
+
+namespace cohort {
+namespace {
+
+using Extents = std::vector<std::int64_t>;
+using Stage = OnnxView::Stage;
+
+[[noreturn]] void refuse_attention(const char* what) {
+    throw OnnxRefusal{fmt::format("an attention with {}", what)};
+}
+
+/// A constant of one number.
+std::optional<double> number_at(const OnnxBuilder& to, const onnx::Node& node, int index) {
+    const OnnxTensor* found = to.constant(node, index);
+    if (found == nullptr || found->elements() != 1) {
+        return std::nullopt;
+    }
+    return found->whole() ? static_cast<double>(found->ints[0])
+                          : static_cast<double>(found->floats[0]);
+}
+
+/// The axes that a product over one value's features becomes: [N,T,3,H,D] or [N,T,H,D].
+void split_heads(OnnxBuilder& to, const onnx::Node& node, const Extents& shape, OnnxView view) {
+    if (shape.size() == 5) {
+        if (shape[2] != 3) {
+            refuse_attention("heads before queries, keys and values");
+        }
+        view.axes = "NTPHD";
+        view.heads = shape[3];
+    } else {
+        view.axes = "NTHD";
+        view.heads = shape[2];
+    }
+    if (view.heads < 1) {
+        refuse_attention("heads that are not known");
+    }
+    to.set_view(node, 0, view);
+}
+
+void finish_attention(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
+    const auto& [queries, keys, values] = view.sources;
+    Value all = queries->value;
+    if (queries->part < 0) {
+        all = to.net().concat({queries->value, keys->value, values->value});
+    } else if (!(*keys == OnnxView::Source{all, 1} && *values == OnnxView::Source{all, 2})) {
+        refuse_attention("queries, keys and values in another order");
+    }
+    to.set_output(node, {to.net().attention(all, {.heads = view.heads, .causal = view.causal})});
+}
+
+void reshape(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
+    const OnnxTensor* shape = to.constant(node, 1);
+    if (shape == nullptr) {
+        refuse_attention("a shape that is not known");
+    }
+    if (view.stage == Stage::kMeans && view.axes == "NTHD" && shape->elements() == 3) {
+        finish_attention(to, node, view);
+    } else if (view.stage == Stage::kPart && view.axes == "NTF" && shape->elements() == 4) {
+        split_heads(to, node, shape->ints, view);
+    } else {
+        refuse_attention("another change of shape");
+    }
+}
+
+/// The view of one of three parts along an axis.
+OnnxView picked_part(OnnxView view, std::size_t axis, int part) {
+    if (!view.sources[0] || view.sources[0]->part >= 0 || part < 0 || part > 2) {
+        refuse_attention("other parts than queries, keys and values");
+    }
+    if (view.axes[axis] == 'H' && view.heads % 3 != 0) {
+        refuse_attention("other parts than queries, keys and values");
+    }
+    view.sources[0]->part = part;
+    view.heads = view.axes[axis] == 'H' ? view.heads / 3 : view.heads;
+    view.axes[axis] = view.axes[axis] == 'P' ? '1' : view.axes[axis];
+    return view;
+}
+
+void split(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
+    const auto axis =
+        static_cast<std::size_t>(onnx_axis(attribute(node, "axis", 0), view.axes.size()));
+    if (node.output_size() != 3 ||
+        std::string_view("PHF").find(view.axes[axis]) == std::string_view::npos) {
+        refuse_attention("other parts than queries, keys and values");
+    }
+    const OnnxTensor* sizes = to.constant(node, 1);
+    if (sizes != nullptr && std::ranges::any_of(sizes->ints, [&](std::int64_t size) {
+            return size != sizes->ints.front();
+        })) {
+        refuse_attention("parts of different sizes");
+    }
+    for (int part = 0; part < 3; ++part) {
+        to.set_view(node, part, picked_part(view, axis, part));
+    }
+}
+
+void pick(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
+    const auto axis =
+        static_cast<std::size_t>(onnx_axis(attribute(node, "axis", 0), view.axes.size()));
+    const auto index = number_at(to, node, 1);
+    if (!index || view.axes[axis] != 'P') {
+        refuse_attention("a part that is not known");
+    }
+    OnnxView part = picked_part(view, axis, static_cast<int>(*index));
+    part.axes.erase(axis, 1);
+    to.set_view(node, 0, part);
+}
+
+void squeeze(OnnxBuilder& to, const onnx::Node& node, OnnxView view) {
+    const auto axis = number_at(to, node, 1);
+    const auto at = axis ? static_cast<std::size_t>(
+                               onnx_axis(static_cast<std::int64_t>(*axis), view.axes.size()))
+                         : std::string::npos;
+    if (at == std::string::npos || view.axes[at] != '1') {
+        refuse_attention("an axis that is not known");
+    }
+    view.axes.erase(at, 1);
+    to.set_view(node, 0, view);
+}
+
+void transpose(OnnxBuilder& to, const onnx::Node& node, OnnxView view) {
+    const Extents order = attribute_ints(node, "perm");
+    if (order.size() != view.axes.size()) {
+        refuse_attention("axes in an order that is not known");
+    }
+    std::string axes;
+    for (const std::int64_t axis : order) {
+        axes += view.axes[static_cast<std::size_t>(onnx_axis(axis, view.axes.size()))];
+    }
+    view.axes = axes;
+    to.set_view(node, 0, view);
+}
+
+void scale(OnnxBuilder& to, const onnx::Node& node, OnnxView view) {
+    const bool divides = node.op_type() == "Div";
+    auto factor = number_at(to, node, 1);
+    if (!factor && !divides) {
+        factor = number_at(to, node, 0);
+    }
+    if (!factor || (view.stage != Stage::kPart && view.stage != Stage::kScores)) {
+        refuse_attention("a factor that is not known");
+    }
+    view.scale *= divides ? 1 / *factor : *factor;
+    to.set_view(node, 0, view);
+}
+
+/// Queries and keys, or shares and values.
+void multiply(OnnxBuilder& to, const onnx::Node& node, OnnxView left, const OnnxView& right) {
+    const bool scores = left.stage == Stage::kPart && right.stage == Stage::kPart &&
+                        left.axes == "NHTD" && right.axes == "NHDT";
+    const bool means = left.stage == Stage::kShares && right.stage == Stage::kPart &&
+                       right.axes == "NHTD" && right.scale == 1;
+    if ((!scores && !means) || left.heads != right.heads) {
+        refuse_attention("another product");
+    }
+    left.stage = scores ? Stage::kScores : Stage::kMeans;
+    left.axes = scores ? "NHTS" : "NHTD";
+    left.scale *= right.scale;
+    left.sources[scores ? 1 : 2] = right.sources[0];
+    to.set_view(node, 0, left);
+}
+
+/// @param hidden  by [query][key] whether the mask hides the key
+void mask(OnnxBuilder& to, const onnx::Node& node, OnnxView view, const std::vector<char>& hidden) {
+    const std::int64_t positions = to.shape(view.sources[0]->value)[0];
+    if (view.stage != Stage::kScores ||
+        static_cast<std::int64_t>(hidden.size()) != positions * positions) {
+        refuse_attention("a mask of another shape");
+    }
+    const bool any = std::ranges::count(hidden, 1) > 0;
+    for (std::int64_t at = 0; any && at < positions * positions; ++at) {
+        if ((hidden[static_cast<std::size_t>(at)] != 0) != (at % positions > at / positions)) {
+            refuse_attention("a mask other than the causal one");
+        }
+    }
+    view.causal = view.causal || any;
+    to.set_view(node, 0, view);
+}
+
+void add_mask(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
+    const OnnxTensor* added = to.constant(node, 0);
+    added = added == nullptr ? to.constant(node, 1) : added;
+    if (added == nullptr) {
+        refuse_attention("a mask that is not known");
+    }
+    constexpr float kHides = -1e4F;
+    std::vector<char> hidden;
+    for (const float value : added->floats) {
+        if (value != 0 && !(value <= kHides)) {
+            refuse_attention("numbers added to its scores");
+        }
+        hidden.push_back(value != 0 ? 1 : 0);
+    }
+    mask(to, node, view, hidden);
+}
+
+void soften(OnnxBuilder& to, const onnx::Node& node, OnnxView view) {
+    const auto features = static_cast<double>(to.shape(view.sources[0]->value)[1]);
+    const double parts = view.sources[0]->part < 0 ? 1 : 3;
+    const double usual = 1 / std::sqrt(features / parts / static_cast<double>(view.heads));
+    constexpr double kRounding = 1e-4;
+    const bool last = onnx_axis(attribute(node, "axis", -1), view.axes.size()) == 3;
+    if (view.stage != Stage::kScores || !last || std::abs(view.scale / usual - 1) > kRounding) {
+        refuse_attention("scores that are not divided by the root of a head's features");
+    }
+    view.stage = Stage::kShares;
+    view.scale = 1;
+    to.set_view(node, 0, view);
+}
+
+void drop(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
+    if (number_at(to, node, 1).value_or(attribute_float(node, "ratio", 0.5F)) > 0) {
+        refuse_attention("dropout of its shares; with a probability of 0 it is trained");
+    }
+    to.set_view(node, 0, view);
+}
+
+/// Begins a view where a value is split for an attention; false: it is not.
+bool begin(OnnxBuilder& to, const onnx::Node& node) {
+    const bool reshapes = node.op_type() == "Reshape";
+    if (!reshapes && node.op_type() != "Split") {
+        return false;
+    }
+    const Value x = to.input(node);
+    const Shape& shape = to.shape(x);
+    const OnnxTensor* wanted = to.constant(node, 1);
+    if (shape.rank() != 2) {
+        return false;
+    }
+    const OnnxView whole{.axes = "NTF", .sources = {OnnxView::Source{x}}};
+    if (!reshapes) {
+        split(to, node, whole);
+        return true;
+    }
+    if (wanted == nullptr || wanted->elements() < 4 || wanted->elements() > 5) {
+        return false;
+    }
+    split_heads(to, node, wanted->ints, whole);
+    return true;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> onnx_shape_of(const OnnxBuilder& to, const OnnxView& view,
+                                        std::int64_t batch) {
+    const Shape& shape = to.shape(view.sources[0]->value);
+    const std::int64_t features = shape[1] / (view.sources[0]->part < 0 ? 1 : 3);
+    const std::int64_t parts = view.axes.find('P') == std::string::npos ? 1 : 3;
+    std::vector<std::int64_t> extents;
+    for (const char axis : view.axes) {
+        switch (axis) {
+            case 'N': extents.push_back(batch); break;
+            case 'T':
+            case 'S': extents.push_back(shape[0]); break;
+            case 'P': extents.push_back(parts); break;
+            case 'H': extents.push_back(view.heads); break;
+            case 'D': extents.push_back(features / parts / view.heads); break;
+            case 'F': extents.push_back(features); break;
+            default: extents.push_back(1); break;
+        }
+    }
+    return extents;
+}
+
+bool add_onnx_attention(OnnxBuilder& to, const onnx::Node& node) {
+    const OnnxView* first = to.view(node, 0);
+    const OnnxView* second = to.view(node, 1);
+    if (first == nullptr && second == nullptr) {
+        return begin(to, node);
+    }
+    const std::string& op = node.op_type();
+    const OnnxView& any = first != nullptr ? *first : *second;
+    if (op == "MatMul" && first != nullptr && second != nullptr) {
+        multiply(to, node, *first, *second);
+    } else if ((op == "Mul" || op == "Div") && (first == nullptr || second == nullptr)) {
+        scale(to, node, any);
+    } else if (op == "Add" && (first == nullptr || second == nullptr)) {
+        add_mask(to, node, any);
+    } else if (op == "Reshape") {
+        reshape(to, node, any);
+    } else if (op == "Split") {
+        split(to, node, any);
+    } else if (op == "Gather") {
+        pick(to, node, any);
+    } else if (op == "Squeeze") {
+        squeeze(to, node, any);
+    } else if (op == "Transpose") {
+        transpose(to, node, any);
+    } else if (op == "Softmax") {
+        soften(to, node, any);
+    } else if (op == "Dropout") {
+        drop(to, node, any);
+    } else if (op == "Identity" || op == "Cast") {
+        to.set_view(node, 0, any);
+    } else {
+        refuse_attention("another operator");
+    }
+    return true;
+}
+
+}  // namespace cohort

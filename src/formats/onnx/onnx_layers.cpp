@@ -1,0 +1,417 @@
+// What becomes of each kind of ONNX node (https://onnx.ai/onnx/operators).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cohort/core/error.hpp"
+#include "formats/onnx/onnx_builder.hpp"
+
+namespace cohort {
+namespace {
+
+using Extents = std::vector<std::int64_t>;
+
+/// The one number of both axes.
+std::int64_t square(const Extents& pair, const char* what) {
+    if (pair.size() != 2 || pair[0] != pair[1]) {
+        throw OnnxRefusal{
+            fmt::format("{} {} is not the same in both directions", what, fmt::join(pair, "x"))};
+    }
+    return pair[0];
+}
+
+/// Padding of a window, the same on all four sides.
+std::int64_t padding_of(const onnx::Node& node, const Shape& input, std::int64_t kernel,
+                        std::int64_t stride) {
+    const std::string automatic = attribute_text(node, "auto_pad");
+    Extents pads = attribute_ints(node, "pads", {0, 0, 0, 0});
+    if (automatic.starts_with("SAME")) {
+        pads.clear();
+        for (const int axis : {1, 2}) {
+            const std::int64_t outputs = (input[axis] + stride - 1) / stride;
+            const std::int64_t missing =
+                std::max<std::int64_t>((outputs - 1) * stride + kernel - input[axis], 0);
+            pads.insert(pads.end(), {missing / 2, missing - missing / 2});
+        }
+    }
+    if (std::ranges::any_of(pads, [&](std::int64_t pad) { return pad != pads.front(); })) {
+        throw OnnxRefusal{
+            fmt::format("padding {} is not the same on all sides", fmt::join(pads, ","))};
+    }
+    return pads.front();
+}
+
+const std::vector<float>* numbers(const OnnxTensor* tensor) {
+    return tensor == nullptr ? nullptr : &tensor->floats;
+}
+
+void require_image(const Shape& shape) {
+    if (shape.rank() != 3) {
+        throw OnnxRefusal{"an image [C,H,W] is expected, not " + to_string(shape)};
+    }
+}
+
+void add_conv(OnnxBuilder& to, const onnx::Node& node) {
+    const OnnxTensor& weight = to.weight(node, 1);
+    const Value x = to.input(node);
+    if (weight.shape.size() != 4) {
+        throw OnnxRefusal{"a convolution over other axes than height and width"};
+    }
+    require_image(to.shape(x));
+    ConvOptions options{.channels = weight.shape[0]};
+    options.kernel = square({weight.shape[2], weight.shape[3]}, "kernel");
+    options.stride = square(attribute_ints(node, "strides", {1, 1}), "stride");
+    options.dilation = square(attribute_ints(node, "dilations", {1, 1}), "dilation");
+    options.padding =
+        padding_of(node, to.shape(x), options.dilation * (options.kernel - 1) + 1, options.stride);
+    options.groups = attribute(node, "group", 1);
+    const OnnxTensor* bias = to.constant(node, 2);
+    options.bias = bias != nullptr;
+    to.set_output(node, {to.add_layer(make_conv(options), x, node, weight,
+                                      {{"weight", &weight.floats}, {"bias", numbers(bias)}})});
+}
+
+void add_batch_norm(OnnxBuilder& to, const onnx::Node& node) {
+    const OnnxTensor& scale = to.weight(node, 1);
+    const BatchNormOptions options{.epsilon = attribute_float(node, "epsilon", 1e-5F)};
+    to.set_output(node, {to.add_layer(make_batch_norm(options), to.input(node), node, scale,
+                                      {{"weight", &scale.floats},
+                                       {"bias", &to.weight(node, 2).floats},
+                                       {"running_mean", &to.weight(node, 3).floats},
+                                       {"running_var", &to.weight(node, 4).floats}})});
+}
+
+PoolOptions pool_options(const onnx::Node& node, const Shape& input) {
+    require_image(input);
+    PoolOptions options{.kernel = square(attribute_ints(node, "kernel_shape"), "kernel")};
+    options.stride = square(attribute_ints(node, "strides", {1, 1}), "stride");
+    options.padding = padding_of(node, input, options.kernel, options.stride);
+    if (square(attribute_ints(node, "dilations", {1, 1}), "dilation") != 1) {
+        throw OnnxRefusal{"a window with gaps (dilation)"};
+    }
+    if (attribute(node, "ceil_mode", 0) != 0) {
+        for (const int axis : {1, 2}) {
+            if ((input[axis] + 2 * options.padding - options.kernel) % options.stride != 0) {
+                throw OnnxRefusal{fmt::format(
+                    "ceil_mode changes the output for an input {}; ceil_mode=False, or samples of "
+                    "another size",
+                    to_string(input))};
+            }
+        }
+    }
+    return options;
+}
+
+void add_max_pool(OnnxBuilder& to, const onnx::Node& node) {
+    const Value x = to.input(node);
+    to.set_output(node, {to.net().max_pool(x, pool_options(node, to.shape(x)))});
+}
+
+void add_average_pool(OnnxBuilder& to, const onnx::Node& node) {
+    const Value x = to.input(node);
+    const PoolOptions options = pool_options(node, to.shape(x));
+    if (options.padding > 0 && attribute(node, "count_include_pad", 0) != 0) {
+        throw OnnxRefusal{"a mean that counts the padding (count_include_pad=False is trained)"};
+    }
+    to.set_output(node, {to.net().average_pool(x, options)});
+}
+
+void add_global_pool(OnnxBuilder& to, const onnx::Node& node) {
+    const Value x = to.input(node);
+    require_image(to.shape(x));
+    to.set_output(node, {to.net().global_average_pool(x)});
+}
+
+/// A mean over height and width.
+void add_reduce_mean(OnnxBuilder& to, const onnx::Node& node) {
+    const Value x = to.input(node);
+    require_image(to.shape(x));
+    const OnnxTensor* given = to.constant(node, 1);
+    Extents axes = given != nullptr ? given->ints : attribute_ints(node, "axes");
+    for (std::int64_t& axis : axes) {
+        axis = onnx_axis(axis, 4);
+    }
+    std::ranges::sort(axes);
+    if (axes != Extents{2, 3}) {
+        throw OnnxRefusal{"a mean over other axes than height and width"};
+    }
+    const Value mean = to.net().global_average_pool(x);
+    to.set_output(node, {attribute(node, "keepdims", 1) != 0 ? mean : to.net().flatten(mean)});
+}
+
+/// The bias that the next node adds to a product.
+const OnnxTensor* following_bias(OnnxBuilder& to, const onnx::Node& product, std::int64_t features,
+                                 const onnx::Node*& sum) {
+    sum = to.only_reader(product, "Add");
+    for (const int side : {0, 1}) {
+        const OnnxTensor* bias = sum == nullptr ? nullptr : to.constant(*sum, side);
+        if (bias != nullptr && bias->shape == Extents{features} && !bias->whole()) {
+            return bias;
+        }
+    }
+    sum = nullptr;
+    return nullptr;
+}
+
+/// y = x W + b, W [in, out].
+void add_linear(OnnxBuilder& to, const onnx::Node& node, const OnnxTensor& weight,
+                const OnnxTensor* bias, const onnx::Node& last) {
+    const Value x = to.input(node);
+    const Shape& input = to.shape(x);
+    if (weight.shape.size() != 2 || input.rank() > 2 ||
+        weight.shape[0] != input[input.rank() - 1]) {
+        throw OnnxRefusal{fmt::format("a product of {} and [{}]", to_string(input),
+                                      fmt::join(weight.shape, ","))};
+    }
+    if (bias == nullptr && !weight.origin.empty()) {
+        if (const auto tied = to.add_tied(x, weight)) {
+            to.set_output(last, {*tied});
+            return;
+        }
+    }
+    const OnnxTensor transposed = onnx_transposed(weight, {1, 0});
+    const LinearOptions options{.features = weight.shape[1], .bias = bias != nullptr};
+    to.set_output(last, {to.add_layer(make_linear(options), x, node, weight,
+                                      {{"weight", &transposed.floats}, {"bias", numbers(bias)}})});
+}
+
+void add_gemm(OnnxBuilder& to, const onnx::Node& node) {
+    if (attribute(node, "transA", 0) != 0 || attribute_float(node, "alpha", 1) != 1 ||
+        attribute_float(node, "beta", 1) != 1) {
+        throw OnnxRefusal{"a product with a factor, or of a transposed input"};
+    }
+    const OnnxTensor& weight = to.weight(node, 1);
+    const OnnxTensor* bias = to.constant(node, 2);
+    add_linear(to, node,
+               attribute(node, "transB", 0) != 0 ? onnx_transposed(weight, {1, 0}) : weight, bias,
+               node);
+}
+
+void add_product(OnnxBuilder& to, const onnx::Node& node) {
+    const OnnxTensor& weight = to.weight(node, 1);
+    const onnx::Node* sum = nullptr;
+    const OnnxTensor* bias =
+        weight.shape.size() == 2 ? following_bias(to, node, weight.shape[1], sum) : nullptr;
+    if (sum != nullptr) {
+        to.absorb(*sum);
+    }
+    add_linear(to, node, weight, bias, sum != nullptr ? *sum : node);
+}
+
+/// A table of positions that is added to a sequence [T,F]; null: none is.
+const OnnxTensor* position_table(const OnnxBuilder& to, const onnx::Node& node,
+                                 const Shape& shape) {
+    for (const int side : {0, 1}) {
+        const OnnxTensor* table = to.constant(node, side);
+        if (table != nullptr && !table->whole() && shape.rank() == 2 &&
+            table->elements() == shape.elements() && table->shape.size() >= 2 &&
+            table->shape[table->shape.size() - 1] == shape[1]) {
+            return table;
+        }
+    }
+    return nullptr;
+}
+
+void add_positions(OnnxBuilder& to, const onnx::Node& node, Value x, const OnnxTensor& table,
+                   float scale) {
+    to.set_output(node, {to.add_layer(make_position({.learned = true, .scale = scale}), x, node,
+                                      table, {{"weight", &table.floats}})});
+}
+
+/// Of a sequence and a number, before positions are added.
+void add_scale(OnnxBuilder& to, const onnx::Node& node) {
+    const onnx::Node* sum = to.only_reader(node, "Add");
+    for (const int side : {0, 1}) {
+        const OnnxTensor* factor = to.constant(node, side);
+        if (factor == nullptr || factor->floats.size() != 1 || sum == nullptr) {
+            continue;
+        }
+        const Value x = to.input(node, 1 - side);
+        if (const OnnxTensor* table = position_table(to, *sum, to.shape(x))) {
+            to.absorb(*sum);
+            add_positions(to, *sum, x, *table, factor->floats[0]);
+            return;
+        }
+    }
+    throw OnnxRefusal{
+        "no layer does this, but for a sequence by a number before positions are added"};
+}
+
+void add_sum(OnnxBuilder& to, const onnx::Node& node) {
+    const int value = to.constant(node, 0) == nullptr ? 0 : 1;
+    const Value x = to.input(node, value);
+    if (const OnnxTensor* table = position_table(to, node, to.shape(x))) {
+        add_positions(to, node, x, *table, 1);
+        return;
+    }
+    const Value a = to.input(node, 0);
+    const Value b = to.input(node, 1);
+    to.set_output(node, {to.net().add(a, b)});
+}
+
+void add_concat(OnnxBuilder& to, const onnx::Node& node) {
+    std::vector<Value> parts;
+    for (int i = 0; i < node.input_size(); ++i) {
+        parts.push_back(to.input(node, i));
+    }
+    const int rank = to.shape(parts.front()).rank();
+    const std::int64_t axis =
+        onnx_axis(attribute(node, "axis", 1), static_cast<std::size_t>(rank) + 1);
+    if (axis != (rank == 2 ? 2 : 1)) {
+        throw OnnxRefusal{"joined along another axis than channels or features"};
+    }
+    to.set_output(node, {to.net().concat(parts)});
+}
+
+/// A change of shape that leaves the order of numbers: to one axis, or none at all.
+void reshape_to(OnnxBuilder& to, const onnx::Node& node, const Extents& sample) {
+    const Value x = to.input(node);
+    const Shape& shape = to.shape(x);
+    const bool one = sample.size() == 1 && (sample[0] == -1 || sample[0] == shape.elements());
+    if (std::ranges::equal(shape.extents(), sample)) {
+        to.set_output(node, {x});
+    } else if (one) {
+        to.set_output(node, {shape.rank() == 1 ? x : to.net().flatten(x)});
+    } else {
+        throw OnnxRefusal{fmt::format("a change of shape from {} to [{}]; only to one axis",
+                                      to_string(shape), fmt::join(sample, ","))};
+    }
+}
+
+void add_flatten(OnnxBuilder& to, const onnx::Node& node) {
+    if (attribute(node, "axis", 1) != 1) {
+        throw OnnxRefusal{"another axis than 1"};
+    }
+    reshape_to(to, node, {-1});
+}
+
+void add_reshape(OnnxBuilder& to, const onnx::Node& node) {
+    const OnnxTensor* given = to.constant(node, 1);
+    const Shape& shape = to.shape(to.input(node));
+    if (given == nullptr || given->ints.size() < 2) {
+        throw OnnxRefusal{"a shape that is not known"};
+    }
+    Extents sample = given->ints;
+    for (std::size_t axis = 1; axis < sample.size(); ++axis) {
+        if (sample[axis] == 0 && attribute(node, "allowzero", 0) == 0 &&
+            static_cast<int>(axis) <= shape.rank()) {
+            sample[axis] = shape[static_cast<int>(axis) - 1];
+        }
+    }
+    if (sample[0] != 0 && !to.is_batch(sample[0])) {
+        throw OnnxRefusal{"the batch becomes another axis"};
+    }
+    sample.erase(sample.begin());
+    reshape_to(to, node, sample);
+}
+
+/// Of height and width, both 1.
+void add_squeeze(OnnxBuilder& to, const onnx::Node& node) {
+    const OnnxTensor* given = to.constant(node, 1);
+    Extents axes = given != nullptr ? given->ints : attribute_ints(node, "axes");
+    const OnnxValue& x = to.any_input(node);
+    const Shape& shape = to.shape(x.value);
+    if (x.order == OnnxOrder::kTimeDirections && axes == Extents{1}) {
+        to.set_output(node, {x.value, OnnxOrder::kTimeFirst});
+        return;
+    }
+    for (std::int64_t& axis : axes) {
+        axis = onnx_axis(axis, static_cast<std::size_t>(shape.rank()) + 1);
+    }
+    std::ranges::sort(axes);
+    if (x.order != OnnxOrder::kBatchFirst || shape.rank() != 3 || axes != Extents{2, 3}) {
+        throw OnnxRefusal{"other axes than height and width are left out"};
+    }
+    to.set_output(node, {to.net().flatten(x.value)});
+}
+
+void add_dropout(OnnxBuilder& to, const onnx::Node& node) {
+    const OnnxTensor* ratio = to.constant(node, 1);
+    const float probability = ratio != nullptr && !ratio->floats.empty()
+                                  ? ratio->floats.front()
+                                  : attribute_float(node, "ratio", 0.5F);
+    const Value x = to.input(node);
+    to.set_output(node, {probability > 0 ? to.net().dropout(x, probability) : x});
+}
+
+void add_identity(OnnxBuilder& to, const onnx::Node& node) {
+    to.set_output(node, to.any_input(node));
+}
+
+template <ActivationKind kKind>
+void add_activation(OnnxBuilder& to, const onnx::Node& node) {
+    if (kKind == ActivationKind::kGelu && attribute_text(node, "approximate") == "tanh") {
+        throw OnnxRefusal{"the approximation by tanh; approximate=\"none\" is trained"};
+    }
+    to.set_output(node, {to.net().append(make_activation(kKind), {to.input(node)})});
+}
+
+using Adder = void (*)(OnnxBuilder&, const onnx::Node&);
+const std::map<std::string_view, Adder>& adders() {
+    static const std::map<std::string_view, Adder> all{
+        {"Conv", add_conv},
+        {"BatchNormalization", add_batch_norm},
+        {"Relu", add_activation<ActivationKind::kRelu>},
+        {"Gelu", add_activation<ActivationKind::kGelu>},
+        {"Sigmoid", add_activation<ActivationKind::kSigmoid>},
+        {"Tanh", add_activation<ActivationKind::kTanh>},
+        {"MaxPool", add_max_pool},
+        {"AveragePool", add_average_pool},
+        {"GlobalAveragePool", add_global_pool},
+        {"ReduceMean", add_reduce_mean},
+        {"Gemm", add_gemm},
+        {"MatMul", add_product},
+        {"Add", add_sum},
+        {"Mul", add_scale},
+        {"Concat", add_concat},
+        {"Flatten", add_flatten},
+        {"Reshape", add_reshape},
+        {"Squeeze", add_squeeze},
+        {"Transpose", add_onnx_transpose},
+        {"Dropout", add_dropout},
+        {"Identity", add_identity},
+        {"Cast", add_identity},
+        {"LayerNormalization", add_onnx_layer_norm},
+        {"Gather", add_onnx_gather},
+        {"LSTM", add_onnx_lstm},
+    };
+    return all;
+}
+
+}  // namespace
+
+bool knows_onnx_node(std::string_view op) {
+    return adders().contains(op);
+}
+
+std::string_view onnx_hint(std::string_view op) {
+    static const std::map<std::string_view, std::string_view> hints{
+        {"Clip", "no layer bounds its output from above; a ReLU in place of ReLU6"},
+        {"Softmax", "the loss includes the softmax; the network without its last layer"},
+        {"LogSoftmax", "the loss includes the softmax; the network without its last layer"},
+        {"GRU", "recurrent layers are LSTMs"},
+        {"RNN", "recurrent layers are LSTMs"},
+        {"ConvTranspose", "no layer enlarges an image"},
+        {"InstanceNormalization", "batch norm or layer norm in its place"},
+        {"GroupNormalization", "batch norm or layer norm in its place"},
+        {"LeakyRelu", "a ReLU, GELU, sigmoid or tanh in its place"},
+        {"Elu", "a ReLU, GELU, sigmoid or tanh in its place"},
+        {"HardSwish", "a ReLU, GELU, sigmoid or tanh in its place"},
+    };
+    const auto found = hints.find(op);
+    return found == hints.end() ? "no layer does this" : found->second;
+}
+
+void add_onnx_layer(OnnxBuilder& to, const onnx::Node& node) {
+    if (add_onnx_attention(to, node)) {
+        return;
+    }
+    const auto adder = adders().find(node.op_type());
+    if (adder == adders().end()) {
+        throw OnnxRefusal{std::string(onnx_hint(node.op_type()))};
+    }
+    adder->second(to, node);
+}
+
+}  // namespace cohort

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""A program that links the library trains its own network on its own samples: killed, it goes on to the
+same bits.
+
+    own_test.py COHORT OWN_NETWORK MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import cli_support  # noqa: E402
+from cli_support import MPIRUN, call, events, run, tensors  # noqa: E402
+
+RANKS = 4
+
+
+class OwnNetworkTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="cohort-own-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    @staticmethod
+    def command(*arguments):
+        program, *mpirun = MPIRUN
+        return [str(word) for word in (*mpirun, "-n", RANKS, program, *arguments)]
+
+    def kill_after_first_checkpoint(self, out):
+        """Kills all ranks at once, as a node that loses its power does."""
+        with subprocess.Popen(self.command(out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              start_new_session=True) as job:
+            limit = time.monotonic() + 60
+            while not list(out.glob("checkpoints/step-*.h5")) and time.monotonic() < limit:
+                self.assertIsNone(job.poll(), "the job ended before it could be killed")
+                time.sleep(0.01)
+            ranks = subprocess.run(["ps", "-o", "pid=", "-s", str(job.pid)], capture_output=True, text=True,
+                                   check=False).stdout.split()
+            for pid in {*map(int, ranks), job.pid}:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+    def test_learns_and_goes_on_after_a_kill(self):
+        whole, killed = self.folder / "whole", self.folder / "killed"
+        said = call(self.command(whole)).stdout
+        self.assertIn("of 32000 samples: test accuracy", said)
+        summary = events(whole, "summary")[-1]
+        self.assertEqual(summary["workers"], RANKS)
+        self.assertEqual(summary["samples_applied"], 32000)
+        self.assertGreater(summary["test_accuracy"], 0.9)
+
+        self.kill_after_first_checkpoint(killed)
+        self.assertFalse((killed / "model.h5").exists())
+        call(self.command(killed, "--resume"))
+        self.assertGreater(events(killed, "resume")[0]["samples_applied"], 0)
+        self.assertEqual(events(killed, "summary")[-1]["samples_applied"], 32000)
+        self.assertEqual(tensors(whole), tensors(killed))
+
+    def test_another_network_does_not_go_on(self):
+        out = self.folder / "other"
+        call(self.command(out))
+        data = cli_support.make_data(self.folder)
+        failed = run("train", "--data", data, "--model", "softmax", "--out", out, "--resume", "--batch", 16,
+                     code=3)
+        self.assertIn("belongs to another run", failed.stderr)
+
+
+if __name__ == "__main__":
+    cli_support.main()

@@ -1,0 +1,140 @@
+// Networks as text: what is read back is the network that was written.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cohort/core/error.hpp"
+#include "cohort/formats/network.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+Graph zoo_model(const std::string& name) {
+    return make_model(name, reads_text(name)
+                                ? ModelInput{.shape = {12}, .classes = 50, .tokens = true}
+                                : ModelInput{.shape = {3, 32, 32}, .classes = 7});
+}
+
+std::vector<float> drawn(const Graph& graph) {
+    std::vector<float> parameters(static_cast<std::size_t>(graph.parameters().total()));
+    std::vector<float> state(static_cast<std::size_t>(graph.state().total()));
+    graph.initialise(3, parameters, state);
+    parameters.insert(parameters.end(), state.begin(), state.end());
+    return parameters;
+}
+
+/// Name, shape and place of every tensor.
+std::vector<std::string> table(const FlatLayout& layout) {
+    std::vector<std::string> rows;
+    for (const FlatRange& range : layout.ranges()) {
+        rows.push_back(range.name + to_string(range.shape) + std::to_string(range.offset) +
+                       (range.decay ? " decays" : ""));
+    }
+    return rows;
+}
+
+class NetworkText : public testing::TestWithParam<std::string> {};
+
+TEST_P(NetworkText, GivesTheSameNetwork) {
+    const Graph graph = zoo_model(GetParam());
+    const std::string text = network_text(graph);
+    const Graph again = read_network(text, "here");
+    EXPECT_EQ(network_text(again), text);
+    EXPECT_EQ(table(again.parameters()), table(graph.parameters()));
+    EXPECT_EQ(table(again.state()), table(graph.state()));
+    EXPECT_EQ(again.describe(), graph.describe()) << "with the same fusions";
+    EXPECT_EQ(again.loss(), graph.loss());
+    EXPECT_EQ(again.vocabulary(), graph.vocabulary());
+    EXPECT_EQ(network_difference(text, network_text(again), "here"), "");
+    if (graph.parameters().total() < 1'000'000) {
+        EXPECT_EQ(drawn(again), drawn(graph));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, NetworkText, testing::ValuesIn(model_names()),
+                         [](const auto& one) { return one.param; });
+
+TEST(NetworkTextOf, ARegressionOfSequences) {
+    GraphBuilder net("waves", Shape{5, 3});
+    const Value x = net.layer_norm(net.lstm(net.input(), {.hidden = 4}), {.epsilon = 0.1F});
+    const Graph graph =
+        net.finish_regression(net.sigmoid(net.linear(net.last_position(x), {.features = 2})));
+    const Graph again = read_network(network_text(graph), "here");
+    EXPECT_EQ(again.loss(), LossKind::kMeanSquaredError);
+    EXPECT_EQ(again.describe(), graph.describe());
+    EXPECT_EQ(drawn(again), drawn(graph));
+}
+
+/// A change of a good text, and what the refusal says.
+struct Damage {
+    const char* name;
+    void (*change)(Json& network);
+    const char* complaint;
+};
+
+class DamagedText : public testing::TestWithParam<Damage> {};
+
+TEST_P(DamagedText, IsRefusedByName) {
+    Json network = Json::parse(network_text(zoo_model("lenet")));
+    GetParam().change(network);
+    EXPECT_THAT([&] { (void)read_network(network.dump(), "model.h5/network"); },
+                ThrowsMessage<FileError>(testing::AllOf(HasSubstr("model.h5/network"),
+                                                        HasSubstr(GetParam().complaint))));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    NetworkText, DamagedText,
+    testing::Values(
+        Damage{"Version", [](Json& n) { n["version"] = 9; }, "version"},
+        Damage{"Format", [](Json& n) { n["format"] = "other"; }, "no JSON of a network"},
+        Damage{"NoLayers", [](Json& n) { n.erase("layers"); }, "layers"},
+        Damage{"Kind", [](Json& n) { n["layers"][0]["kind"] = "magic"; }, "unknown kind of layer"},
+        Damage{"Attribute", [](Json& n) { n["layers"][0]["attributes"]["kernel"] = 2.5; },
+               "unusable attribute kernel"},
+        Damage{"Missing", [](Json& n) { n["layers"][0]["attributes"].erase("stride"); },
+               "unusable attribute stride"},
+        Damage{"Unknown", [](Json& n) { n["layers"][0]["attributes"]["angle"] = 1; },
+               "unknown attribute; got angle"},
+        Damage{"Negative", [](Json& n) { n["layers"][0]["attributes"]["channels"] = -4; },
+               "unusable attribute channels"},
+        Damage{"Input", [](Json& n) { n["layers"][1]["inputs"][0] = "nowhere"; },
+               "no layer of this name"},
+        Damage{"SameName", [](Json& n) { n["layers"][1]["name"] = n["layers"][0]["name"]; },
+               "name of its own"},
+        Damage{"Shape",
+               [](Json& n) {
+                   n["input"] = {3, 2, 2};
+               },
+               "does not fit"},
+        Damage{"Text", [](Json& n) { n = "words"; }, "no JSON of a network"}),
+    [](const auto& one) { return one.param.name; });
+
+TEST(NetworkDifference, NamesTheFirstLayerThatDiffers) {
+    const std::string lenet = network_text(zoo_model("lenet"));
+    Json other = Json::parse(lenet);
+    other["name"] = "renamed";
+    EXPECT_EQ(network_difference(lenet, other.dump(), "here"), "");
+    other["layers"][3]["name"] = "fourth";
+    EXPECT_THAT(network_difference(lenet, other.dump(), "here"), HasSubstr("layer 4"));
+}
+
+TEST(MakeGraph, BuildsWhatAProgramGives) {
+    const ModelSource own{.model = "mine", .build = [](const ModelInput& input) {
+                              GraphBuilder net("mine", input.shape);
+                              return net.finish(net.linear(net.input(), {.features = 3}));
+                          }};
+    check_source(own);
+    EXPECT_EQ(make_graph(own, {.shape = {6}, .classes = 3}).name(), "mine");
+    EXPECT_THAT([&] { (void)make_graph(own, {.shape = {6}, .classes = 4}); },
+                ThrowsMessage<ShapeError>(HasSubstr("does not fit the samples")));
+    EXPECT_THROW(check_source({.model = "mine"}), UsageError);
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,311 @@
+// ONNX files: networks written and read back by ourselves, and files that are refused.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/rng.hpp"
+#include "cohort/formats/network.hpp"
+#include "cohort/model/replica.hpp"
+#include "formats/network/named_tensors.hpp"
+#include "formats/onnx/onnx_export.hpp"
+#include "formats/onnx/onnx_file.hpp"
+#include "formats/onnx/onnx_import.hpp"
+#include "support/core/temp_folder.hpp"
+
+namespace cohort {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::ThrowsMessage;
+
+/// With weights and running statistics that are all different.
+ModelFile trained(Graph graph) {
+    const auto extents = graph.input_shape().extents();
+    ModelFile model{.graph = std::move(graph), .sample_shape = {extents.begin(), extents.end()}};
+    model.classes = model.graph.classes();
+    model.tokens = model.graph.reads_tokens();
+    model.parameters.resize(static_cast<std::size_t>(model.graph.parameters().total()));
+    model.state.resize(static_cast<std::size_t>(model.graph.state().total()));
+    model.graph.initialise(5, model.parameters, model.state);
+    Rng rng(6, RngPurpose::kTest);
+    for (const FlatRange& range : model.graph.parameters().ranges()) {
+        std::for_each_n(model.parameters.begin() + range.offset, range.size,
+                        [&](float& value) { value += 0.05F * rng.next_normal(); });
+    }
+    for (const FlatRange& range : model.graph.state().ranges()) {
+        std::for_each_n(model.state.begin() + range.offset, range.size,
+                        [&](float& value) { value += 0.2F * rng.next_uniform(); });
+    }
+    return model;
+}
+
+/// Outputs for samples that depend on the shape alone.
+std::vector<float> outputs(const Graph& graph, const ModelFile& model) {
+    constexpr std::int64_t kSamples = 3;
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Replica replica(graph, *device, {.deterministic = true});
+    std::ranges::copy(model.parameters, replica.parameters().begin());
+    std::ranges::copy(model.state, replica.state().begin());
+    Rng rng(7, RngPurpose::kTest);
+    std::vector<float> samples;
+    std::vector<std::int32_t> tokens;
+    for (std::int64_t i = 0; i < kSamples * graph.input_shape().elements(); ++i) {
+        samples.push_back(rng.next_normal());
+        tokens.push_back(static_cast<std::int32_t>(rng.next_below(
+            static_cast<std::uint32_t>(std::max<std::int64_t>(graph.vocabulary(), 1)))));
+    }
+    std::vector<float> found(static_cast<std::size_t>(kSamples * graph.outputs()));
+    replica.infer({.samples = samples.data(), .size = kSamples, .tokens = tokens.data()}, found);
+    return found;
+}
+
+ModelFile read(const std::string& path) {
+    Hdf5Thread hdf5;
+    return read_trained(path, hdf5);
+}
+
+class OnnxFiles : public testing::Test {
+protected:
+    std::string written(const ModelFile& model) {
+        std::string path = folder.file("net.onnx");
+        write_onnx({path, true, FolderRule::kAny}, model);
+        return path;
+    }
+
+    void expect_same_after_writing(Graph graph) {
+        const ModelFile model = trained(std::move(graph));
+        const ModelFile again = read(written(model));
+        std::vector<std::string> names;
+        std::vector<std::string> names_again;
+        for (const FlatRange& range : model.graph.parameters().ranges()) {
+            names.push_back(range.name + to_string(range.shape));
+        }
+        for (const FlatRange& range : again.graph.parameters().ranges()) {
+            names_again.push_back(range.name + to_string(range.shape));
+        }
+        EXPECT_THAT(names_again, testing::UnorderedElementsAreArray(names));
+        EXPECT_EQ(outputs(again.graph, again), outputs(model.graph, model));
+    }
+
+    TempFolder folder;
+};
+
+TEST_F(OnnxFiles, ImagesComeBackWithTheSameBits) {
+    for (const char* name : {"lenet", "resnet20", "mlp", "smallcnn", "mobilenetv2"}) {
+        SCOPED_TRACE(name);
+        expect_same_after_writing(make_model(name, Shape{3, 16, 16}, 5));
+    }
+    expect_same_after_writing(make_model("googlenet", Shape{3, 8, 8}, 5));
+    expect_same_after_writing(make_model("densenet121", Shape{3, 8, 8}, 5));
+}
+
+TEST_F(OnnxFiles, SequencesComeBackWithTheSameBits) {
+    expect_same_after_writing(make_model("lstm", {.shape = {6}, .classes = 11, .tokens = true}));
+    GraphBuilder net("waves", Shape{5, 3});
+    Value x = net.lstm(net.input(), {.hidden = 4});
+    x = net.gelu(net.layer_norm(net.last_position(x)));
+    expect_same_after_writing(net.finish(net.linear(net.tanh(net.sigmoid(x)), {.features = 2})));
+    GraphBuilder tied("tied", TokenInput{.positions = 4, .vocabulary = 9});
+    const Value rows = tied.embedding(tied.input(), {.features = 3});
+    expect_same_after_writing(tied.finish(tied.linear_tied(tied.dropout(rows, 0.25F), rows)));
+}
+
+TEST_F(OnnxFiles, AttentionComesBackWithTheSameBits) {
+    const ModelInput text{.shape = {6}, .classes = 11, .tokens = true};
+    expect_same_after_writing(make_model("gpt:8,2,2", text));
+    GraphBuilder net("seen", Shape{5, 12});  // every position sees all others
+    const Value x = net.attention(net.input(), {.heads = 2, .causal = false});
+    expect_same_after_writing(net.finish(net.linear(net.flatten(x), {.features = 2})));
+}
+
+TEST_F(OnnxFiles, TheSourceOfAJobIsTheFile) {
+    const ModelFile model = trained(make_model("lenet", Shape{1, 12, 12}, 4));
+    const ModelSource source{.model = written(model)};
+    check_source(source);
+    EXPECT_EQ(usual_input(source, {}).shape, (Shape{1, 12, 12}));
+    const Graph graph = make_graph(source, {.shape = {1, 12, 12}, .classes = 4});
+    std::vector<float> parameters(model.parameters.size());
+    graph.initialise(99, parameters, {});
+    EXPECT_EQ(parameters, model.parameters) << "not drawn";
+    EXPECT_THAT(
+        [&] {
+            (void)make_graph(source, {.shape = {3, 12, 12}, .classes = 4});
+        },
+        ThrowsMessage<ShapeError>(HasSubstr("does not fit the samples")));
+}
+
+TEST_F(OnnxFiles, SafetensorsStartTheSameNetwork) {
+    const ModelFile model =
+        trained(make_model("lstm", {.shape = {6}, .classes = 11, .tokens = true}));
+    const std::string path = folder.file("net.safetensors");
+    write_safetensors({path, true, FolderRule::kAny}, model);
+    std::vector<std::string> news;
+    const Graph graph = make_graph({.model = "lstm", .init = path},
+                                   {.shape = {6}, .classes = 11, .tokens = true}, &news);
+    std::vector<float> parameters(model.parameters.size());
+    graph.initialise(99, parameters, {});
+    EXPECT_EQ(parameters, model.parameters);
+    EXPECT_EQ(news.size(), 1U) << "nothing missing, nothing left";
+}
+
+/// Changes of the parsed file of a small convolutional network, and what the refusal says.
+struct Refused {
+    const char* name;
+    void (*change)(onnx::Model& model);
+    testing::Matcher<std::string> complaint;
+};
+
+onnx::Node& node_of(onnx::Model& model, std::string_view op) {
+    for (onnx::Node& node : *model.mutable_graph()->mutable_node()) {
+        if (node.op_type() == op) {
+            return node;
+        }
+    }
+    throw std::out_of_range(std::string(op));
+}
+
+void set_ints(onnx::Node& node, std::string_view name, std::vector<std::int64_t> values) {
+    for (onnx::Attribute& attribute : *node.mutable_attribute()) {
+        if (attribute.name() == name) {
+            attribute.mutable_ints()->Assign(values.begin(), values.end());
+        }
+    }
+}
+
+class RefusedOnnx : public testing::TestWithParam<Refused> {
+protected:
+    TempFolder folder;
+};
+
+TEST_P(RefusedOnnx, SaysWhatAndWhere) {
+    GraphBuilder net("net", Shape{2, 8, 8});
+    Value x = net.relu(net.batch_norm(net.conv(net.input(), {.channels = 3, .padding = 1})));
+    x = net.flatten(net.average_pool(net.max_pool(x, {}), {.padding = 1}));
+    const std::string path = folder.file("net.onnx");
+    write_onnx({path, true, FolderRule::kAny}, trained(net.finish(net.linear(x, {.features = 2}))));
+    onnx::Model model;
+    {
+        std::ifstream file(path, std::ios::binary);
+        ASSERT_TRUE(model.ParseFromIstream(&file));
+    }
+    GetParam().change(model);
+    std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+    EXPECT_THAT([&] { (void)read_onnx(path); },
+                ThrowsMessage<FileError>(AllOf(HasSubstr(path), GetParam().complaint)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Onnx, RefusedOnnx,
+    testing::Values(
+        Refused{"UnknownOperatorsAreAllNamed",
+                [](onnx::Model& m) {
+                    node_of(m, "Relu").set_op_type("Clip");
+                    node_of(m, "MaxPool").set_op_type("Magic");
+                },
+                AllOf(HasSubstr("2 of 7 nodes"), HasSubstr("Clip relu1.output: no layer bounds"),
+                      HasSubstr("Magic max_pool1.output: no layer does this"))},
+        Refused{"RectangularKernel",
+                [](onnx::Model& m) {
+                    for (onnx::Tensor& weight : *m.mutable_graph()->mutable_initializer()) {
+                        if (weight.name() == "conv1.weight") {
+                            weight.set_dims(1, 1);
+                            weight.set_dims(2, 6);
+                            set_ints(node_of(m, "Conv"), "kernel_shape", {6, 3});
+                        }
+                    }
+                },
+                HasSubstr("kernel 6x3 is not the same in both directions")},
+        Refused{"OneSidedPadding",
+                [](onnx::Model& m) {
+                    set_ints(node_of(m, "Conv"), "pads", {1, 1, 0, 0});
+                },
+                HasSubstr("padding 1,1,0,0")},
+        Refused{"DynamicAxis",
+                [](onnx::Model& m) {
+                    m.mutable_graph()
+                        ->mutable_input(0)
+                        ->mutable_type()
+                        ->mutable_tensor_type()
+                        ->mutable_shape()
+                        ->mutable_dim(2)
+                        ->set_dim_param("height");
+                },
+                AllOf(HasSubstr("axis 2 of input input is dynamic"), HasSubstr("got height"))},
+        Refused{"HalfPrecision",
+                [](onnx::Model& m) {
+                    m.mutable_graph()->mutable_initializer(0)->set_data_type(10);
+                    m.mutable_graph()->mutable_initializer(1)->set_data_type(16);
+                },
+                AllOf(HasSubstr("conv1.weight (float16)"), HasSubstr("conv1.bias (bfloat16)"))},
+        Refused{"FoldedBatchNorm",
+                [](onnx::Model& m) {
+                    m.mutable_graph()->mutable_initializer(0)->set_name("onnx::Conv_193");
+                },
+                AllOf(HasSubstr("for inference"), HasSubstr("TrainingMode.TRAINING"))},
+        Refused{"TwoOutputs",
+                [](onnx::Model& m) { m.mutable_graph()->add_output()->set_name("other"); },
+                HasSubstr("expected 1 and 1, got 1 and 2")},
+        Refused{"WrongLength",
+                [](onnx::Model& m) {
+                    m.mutable_graph()->mutable_initializer(0)->mutable_raw_data()->resize(12);
+                },
+                HasSubstr("has 3 numbers for the shape")},
+        Refused{"WeightsOutsideOfTheFolder",
+                [](onnx::Model& m) {
+                    onnx::Tensor& weight = *m.mutable_graph()->mutable_initializer(0);
+                    weight.clear_raw_data();
+                    weight.set_data_location(1);
+                    onnx::Entry& entry = *weight.add_external_data();
+                    entry.set_key("location");
+                    entry.set_value("../weights");
+                },
+                HasSubstr("lie outside of its folder")},
+        Refused{"MissingWeight", [](onnx::Model& m) { node_of(m, "Conv").set_input(1, "nowhere"); },
+                HasSubstr("input 1 is no weight")},
+        Refused{"UnknownOutput",
+                [](onnx::Model& m) { m.mutable_graph()->mutable_output(0)->set_name("nowhere"); },
+                HasSubstr("the output does not depend on the input")}),
+    [](const auto& one) { return one.param.name; });
+
+TEST_F(OnnxFiles, TornFilesAreRefused) {
+    const std::string path = written(trained(make_model("lenet", Shape{1, 12, 12}, 4)));
+    const auto whole = std::filesystem::file_size(path);
+    for (const auto length : {whole - 1, whole / 2, std::uintmax_t{7}, std::uintmax_t{0}}) {
+        std::filesystem::resize_file(path, length);
+        EXPECT_THROW((void)read_onnx(path), FileError) << length;
+    }
+    std::ofstream(path) << "not a network";
+    EXPECT_THROW((void)read_onnx(path), FileError);
+    EXPECT_THROW((void)read_onnx(folder.file("missing.onnx")), FileError);
+}
+
+TEST_F(OnnxFiles, ANetworkWithoutParametersIsRefused) {
+    onnx::Model model;
+    onnx::Graph& graph = *model.mutable_graph();
+    for (onnx::ValueInfo* value : {graph.add_input(), graph.add_output()}) {
+        onnx::TensorType& type = *value->mutable_type()->mutable_tensor_type();
+        type.set_elem_type(kOnnxFloat);
+        type.mutable_shape()->add_dim()->set_dim_param("batch");
+        type.mutable_shape()->add_dim()->set_dim_value(4);
+    }
+    graph.mutable_input(0)->set_name("x");
+    graph.mutable_output(0)->set_name("y");
+    onnx::Node& node = *graph.add_node();
+    node.set_op_type("Relu");
+    node.add_input("x");
+    node.add_output("y");
+    const std::string path = folder.file("plain.onnx");
+    std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+    EXPECT_THAT([&] { (void)read_onnx(path); },
+                ThrowsMessage<FileError>(HasSubstr("the network has no parameters")));
+}
+
+}  // namespace
+}  // namespace cohort
