@@ -43,12 +43,19 @@ choose_launcher() {
 # setting NAME: the value of a text or number in the effective options of the job.
 setting() { sed -nE "/^$1 = /{s/^$1 = \"?//;s/\"?\$//p;q}" <<<"$settings"; }
 
-# Sets `out`, `threads` and `patience` of a training run or a fleet; empty for other commands. A wrong option ends here.
+# Sets `out`, `threads` and `patience` of a training run or a fleet, `out` of a Python program that has it; empty for
+# other commands. A wrong option ends here.
 read_job() {
     local code=0 lost_after
     out='' threads='' settings=''
     if ((${#job[@]} == 0)) && [[ -z ${COHORT:-} ]]; then
         usage_error "there is no command after --"
+    elif [[ ${job[0]:-} == *.py ]]; then # a program that joins a job (docs/pytorch.md)
+        local i
+        for ((i = 1; i < ${#job[@]}; i++)); do
+            [[ ${job[i - 1]} != --out ]] || out=${job[i]}
+        done
+        return
     elif [[ ! ${job[0]:-} =~ ^(train|fleet)$ || " ${job[*]} " == *" --help "* || " ${job[*]} " == *" -h "* ]]; then
         return
     fi

@@ -25,6 +25,10 @@ class ExitCodes(LaunchTest):
                 done = self.launch(f"leave({code}, 'told so')", code=code)
                 self.assertEqual("told so" in done.stderr, code != 0)
 
+    def test_comes_from_the_file_of_a_python_program(self):
+        done = self.launch("leave(4, 'told so')", code=4, job=["job.py", "--out", self.out])
+        self.assertIn("told so", done.stderr)
+
     def test_file_of_an_earlier_run_does_not_count(self):
         self.out.mkdir()
         (self.out / "exit_code").write_text("5\nold\n")

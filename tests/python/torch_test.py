@@ -151,6 +151,37 @@ class Runs(TorchTest):
         self.assertTrue(list((pathlib.Path(self.out) / "checkpoints").iterdir()))
 
 
+class StartedFirst(TorchTest):
+    """MPI was started by somebody else, as mpi4py does when it is imported."""
+
+    def start(self, level):
+        code = f"""
+import ctypes, sys
+mpi = ctypes.CDLL("libmpi.so", ctypes.RTLD_GLOBAL)
+mpi.MPI_Init_thread(None, None, {level}, ctypes.byref(ctypes.c_int()))
+sys.argv[1:] = [{json.dumps({"out": self.out, "batch": 8, "samples": 320, **SERVERS})!r}]
+sys.path.insert(0, {str(JOB.parent)!r})
+import train_job
+train_job.main()
+ended = ctypes.c_int()
+mpi.MPI_Finalized(ctypes.byref(ended))
+print("ended" if ended.value else "still there", flush=True)
+mpi.MPI_Finalize()
+"""
+        return subprocess.run([*MPIRUN, "-n", "3", sys.executable, "-c", code], capture_output=True,
+                              text=True, check=False, timeout=100)
+
+    def test_with_threads_it_is_used_and_left_as_it_is(self):
+        done = self.start(level=3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.splitlines(), 3 * ["still there"])
+
+    def test_without_threads_it_is_refused(self):
+        done = self.start(level=0)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("mpi4py.rc.thread_level", done.stderr)
+
+
 class Mistakes(TorchTest):
     """Each is an exception that says what to do, never a hang."""
 
