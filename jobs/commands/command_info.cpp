@@ -42,7 +42,7 @@ public:
         if (!model_.empty()) {
             const Graph graph = make_graph(source, input);
             print_line("{}", model_facts(graph));
-            std::fputs(graph.describe().c_str(), stdout);
+            std::fputs(describe(graph).c_str(), stdout);
         }
         return ExitCode::kDone;
     }

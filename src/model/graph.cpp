@@ -87,7 +87,7 @@ Graph Graph::with_loss(LossKind loss) const {
     return other;
 }
 
-std::string Graph::describe() const {
+std::string describe(const Graph& graph) {
     const auto line = [](std::string_view name, std::string_view kind, const std::string& shape,
                          std::int64_t parameters, double flops) {
         return fmt::format(
@@ -97,16 +97,18 @@ std::string Graph::describe() const {
     };
     std::string text = fmt::format("{:<28} {:<20} {:<14} {:>12} {:>12}\n", "layer", "kind",
                                    "output", "parameters", "MFLOP");
-    for (const Node& node : nodes_) {
+    for (const Graph::Node& node : graph.nodes()) {
         std::int64_t count = 0;
         for (const int range : node.parameter_ranges) {
             const bool of_another = node.tied && range == node.parameter_ranges.front();
-            count += of_another ? 0 : parameters_.ranges()[static_cast<std::size_t>(range)].size;
+            count +=
+                of_another ? 0 : graph.parameters().ranges()[static_cast<std::size_t>(range)].size;
         }
-        text += line(node.name, node.layer->kind(), to_string(shape(Value{node.output})), count,
-                     node.layer->forward_flops(input_shapes(*this, node)));
+        text += line(node.name, node.layer->kind(), to_string(graph.shape(Value{node.output})),
+                     count, node.layer->forward_flops(input_shapes(graph, node)));
     }
-    return text + line("total", "", "", parameters_.elements(), forward_flops_per_sample());
+    return text +
+           line("total", "", "", graph.parameters().elements(), graph.forward_flops_per_sample());
 }
 
 double Graph::forward_flops_per_sample() const {

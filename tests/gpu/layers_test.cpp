@@ -20,7 +20,7 @@ protected:
 TEST_P(Layers, MatchTheReference) {
     const auto& [backend, network] = GetParam();
     const Twin twin = network.make();
-    SCOPED_TRACE("\n" + twin.graph.describe());
+    SCOPED_TRACE("\n" + describe(twin.graph));
     // Some of them choose algorithms by measurement, which takes its time.
     const bool deterministic = std::hash<std::string>{}(network.name) % 4 != 0;
     if (backend.cuda) {

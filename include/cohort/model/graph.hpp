@@ -69,9 +69,6 @@ public:
     /// The output value (value 0 is the input): the logits, [classes] or [T, classes] per sample,
     /// or the outputs of a regression, [K] or [T,K].
     [[nodiscard]] Value logits() const noexcept { return logits_; }
-    /// One line per layer: name, kind, output shape, parameters, MFLOP of one sample's forward
-    /// pass.
-    [[nodiscard]] std::string describe() const;
     /// Floating-point operations of products (a multiply-add counts 2) for one sample: forward, and
     /// in training forward and backward.
     [[nodiscard]] double forward_flops_per_sample() const;
@@ -105,6 +102,9 @@ private:
     std::int64_t vocabulary_ = 0;
     std::shared_ptr<const std::map<std::string, std::vector<float>>> start_;  ///< null: none
 };
+
+/// One line per layer: name, kind, output shape, parameters, MFLOP of one sample's forward pass.
+[[nodiscard]] std::string describe(const Graph& graph);
 
 /// A network of tensors alone, without layers: something else computes it.
 /// Initial values are those given, whatever the seed. Errors: UsageError for a name that comes

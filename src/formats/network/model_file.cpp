@@ -217,7 +217,7 @@ NamedTensors read_model_tensors(const std::string& path) {
             const auto extents = range.shape.extents();
             const auto first = flat.begin() + range.offset;
             tensors.emplace(range.name, FileTensor{.shape = {extents.begin(), extents.end()},
-                                                    .values = {first, first + range.size}});
+                                                   .values = {first, first + range.size}});
         }
     };
     take(model.graph.parameters(), model.parameters);

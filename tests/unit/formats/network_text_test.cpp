@@ -48,7 +48,7 @@ TEST_P(NetworkText, GivesTheSameNetwork) {
     EXPECT_EQ(network_text(again), text);
     EXPECT_EQ(table(again.parameters()), table(graph.parameters()));
     EXPECT_EQ(table(again.state()), table(graph.state()));
-    EXPECT_EQ(again.describe(), graph.describe()) << "with the same fusions";
+    EXPECT_EQ(describe(again), describe(graph)) << "with the same fusions";
     EXPECT_EQ(again.loss(), graph.loss());
     EXPECT_EQ(again.vocabulary(), graph.vocabulary());
     EXPECT_EQ(network_difference(text, network_text(again), "here"), "");
@@ -67,7 +67,7 @@ TEST(NetworkTextOf, ARegressionOfSequences) {
         net.finish_regression(net.sigmoid(net.linear(net.last_position(x), {.features = 2})));
     const Graph again = read_network(network_text(graph), "here");
     EXPECT_EQ(again.loss(), LossKind::kMeanSquaredError);
-    EXPECT_EQ(again.describe(), graph.describe());
+    EXPECT_EQ(describe(again), describe(graph));
     EXPECT_EQ(drawn(again), drawn(graph));
 }
 

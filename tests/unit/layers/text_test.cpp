@@ -118,7 +118,7 @@ class TextLayers : public ::testing::TestWithParam<TextCase> {};
 
 TEST_P(TextLayers, MatchTheReference) {
     const Twin twin = GetParam().make();
-    SCOPED_TRACE("\n" + twin.graph.describe());
+    SCOPED_TRACE("\n" + describe(twin.graph));
     for (const int threads : {1, 3}) {
         expect_matches(twin, {13, 1, 7}, {.threads = threads, .deterministic = threads == 3});
     }
@@ -131,7 +131,7 @@ TEST_P(TextLayers, MatchTheReferenceInBf16) {
         return;
     }
     const Twin twin = GetParam().make();
-    SCOPED_TRACE("\n" + twin.graph.describe());
+    SCOPED_TRACE("\n" + describe(twin.graph));
     for (const int threads : {1, 3}) {
         const auto owned = backend.replica(twin.graph, {.deterministic = threads == 3}, threads);
         expect_matches(twin, owned->replica, {13, 1, 7}, limits(backend));

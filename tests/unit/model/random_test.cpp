@@ -15,7 +15,7 @@ TEST_P(RandomNetworks, MatchTheReference) {
     for (int i = 0; i < 10; ++i) {
         const auto seed = static_cast<std::uint64_t>(10 * GetParam() + i);
         const Twin twin = random_network(seed);
-        SCOPED_TRACE("network " + std::to_string(seed) + "\n" + twin.graph.describe());
+        SCOPED_TRACE("network " + std::to_string(seed) + "\n" + describe(twin.graph));
         expect_matches(twin, {7, 12},
                        {.threads = 1 + i % 3,
                         .deterministic = i % 2 == 0,

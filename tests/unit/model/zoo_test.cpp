@@ -166,7 +166,7 @@ TEST(Zoo, ListsLayersParametersAndOperations) {
     const Graph graph = make_model("smallcnn", Shape{1, 28, 28}, 10);
     EXPECT_EQ(graph.forward_flops_per_sample(),
               2.0 * (14 * 14 * 8 * 9 + 7 * 7 * 16 * 8 * 9 + 784 * 10));
-    const std::string text = graph.describe();
+    const std::string text = describe(graph);
     for (const char* line : {"layer                        kind                 output           "
                              "parameters        MFLOP",
                              "conv2                        conv+relu            [16,7,7]           "
@@ -244,7 +244,7 @@ class ZooStep : public ::testing::TestWithParam<TrainCase> {};
 TEST_P(ZooStep, GivesEveryWeightAGradient) {
     const Graph graph = make_model(GetParam().model, GetParam().input, 10);
     EXPECT_GT(graph.training_flops_per_sample(), 2 * graph.parameters().elements());
-    EXPECT_NE(graph.describe().find(graph.nodes().back().name), std::string::npos);
+    EXPECT_NE(describe(graph).find(graph.nodes().back().name), std::string::npos);
     OwnedReplica owned(graph, 1, true);
     owned.replica.initialise(1);
     const OwnedBatch batch = random_batch(graph, 3, 1);
