@@ -37,7 +37,7 @@ struct Workers {
     [[nodiscard]] std::int64_t floats() const {
         return rig.job.graph.parameters().total() + rig.job.graph.state().total();
     }
-    [[nodiscard]] Replica& replica(int worker) {
+    [[nodiscard]] TrainableModel& replica(int worker) {
         return contexts[static_cast<std::size_t>(worker)]->replica();
     }
     std::uint64_t generation = 0;  ///< of the next deltas
