@@ -1,6 +1,10 @@
 # The Python package (python/), in the build folder as it is installed.
 if(TARGET _cohort)
-  set(COHORT_TORCH_PYTHON ${Python3_EXECUTABLE} CACHE FILEPATH
+  set(peer ${PROJECT_SOURCE_DIR}/build/peers/bin/python3) # of tests/tools/install_peers.sh
+  if(NOT EXISTS ${peer})
+    set(peer ${Python3_EXECUTABLE})
+  endif()
+  set(COHORT_TORCH_PYTHON ${peer} CACHE FILEPATH
     "Python with PyTorch, of the version that the package is built for; its tests are skipped without")
   add_test(NAME python_package_test COMMAND Python3::Interpreter
     ${CMAKE_CURRENT_SOURCE_DIR}/python/package_test.py $<TARGET_FILE:cohort>)
