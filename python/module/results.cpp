@@ -207,6 +207,11 @@ py::dict tables_of(const SimulationResult& result) {
     return tables;
 }
 
+/// Accuracy, or R2 of a regression; none for the other kind.
+std::optional<double> of_kind(const Quality& quality, bool regression) {
+    return quality.regression == regression ? std::optional(quality.value) : std::nullopt;
+}
+
 py::dict runs_of(const SweepResults& results) {
     return Table(results.rows)
         .add("mode", &RunRow::mode)
@@ -221,7 +226,8 @@ py::dict runs_of(const SweepResults& results) {
         .add("tta_virtual_s", &RunRow::tta_virtual_s)
         .add("samples_to_target", &RunRow::samples_to_target)
         .add("virtual_s", &RunRow::virtual_s)
-        .add("accuracy", &RunRow::accuracy)
+        .add("accuracy", [](const RunRow& row) { return of_kind(row.quality, false); })
+        .add("r2", [](const RunRow& row) { return of_kind(row.quality, true); })
         .add("samples", &RunRow::samples)
         .add("samples_per_s", &RunRow::samples_per_s)
         .add("ideal_samples_per_s", &RunRow::ideal_samples_per_s)

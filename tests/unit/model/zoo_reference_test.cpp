@@ -179,7 +179,7 @@ TEST_P(ZooReference, IsTheNetworkOfThePaperAndAgreesInDouble) {
     TwinBuilder net(input);
     const Twin twin = net.finish(net.linear(describe(net), {.features = 5}));
     const Graph graph = make_model(model, input, 5);
-    ASSERT_EQ(describe(graph), describe(twin.graph));
+    ASSERT_EQ(cohort::describe(graph), cohort::describe(twin.graph));
     EXPECT_EQ(graph.training_flops_per_sample(), twin.graph.training_flops_per_sample());
     // Sums in another order flip ReLUs of values near zero, and deep networks pass that on.
     expect_matches(

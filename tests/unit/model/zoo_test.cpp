@@ -146,7 +146,7 @@ TEST(Zoo, HasTheSizesOfStarsNetworks) {
 TEST(Zoo, LargeImagesReachTheLastBlockWithSevenPixels) {
     for (const std::string model :
          {"alexnet", "vgg13", "densenet121", "googlenet", "mobilenetv2"}) {
-        const std::string text = make_model(model, Shape{3, 224, 224}, 1000).describe();
+        const std::string text = describe(make_model(model, Shape{3, 224, 224}, 1000));
         EXPECT_NE(text.find(",7,7]"), std::string::npos) << model << "\n" << text;
     }
     // The bound between both forms.
