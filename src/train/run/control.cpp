@@ -226,7 +226,14 @@ ControlReply ask_job(const std::string& out, const std::string& request, Clock::
     const ControlFolder folder(RunFolder(out).control, ControlFolder::Make::kNo);
     const std::string token = token_of(folder);
     const std::string id = random_token();
-    folder.put("request-" + id, token + "\n" + request + "\n");
+    try {
+        folder.put("request-" + id, token + "\n" + request + "\n");
+    } catch (const FileError&) {
+        if (!folder.read("run", kControlBytes)) {  // the job ended and took the folder with it
+            give_up(folder, "request-" + id, true, limit);
+        }
+        throw;
+    }
     const SteadyClock clock;
     const Clock::Seconds start = clock.now();
     for (bool over = false;;) {

@@ -305,7 +305,7 @@ TEST_F(ImportNpyTest, NamesWhatIsWrong) {
     says("u1", "label_short", "expected 19 samples, got 20");
     says("u1", "label_negative", "label 0 is out of range");
     says("u1", "label_huge", "out of range");
-    says("u1", "label_f4", "expected integers, got <f4");
+    says("u1", "label_c8", "expected integers, or f4 or f8 to predict numbers, got <c8");
     says("u1", "label_matrix", "got [20,2]");
     const ImportOptions how = pair("u1", "label_li8");
     const Bytes whole = read(file("x_train.npy"));

@@ -90,9 +90,13 @@ TEST(DeviceOptions, AreRefusedWhereTheyMeanNothing) {
     (void)checked(options(), 2);
     TrainOptions o = options();
     o.precision = Precision::kBf16;
-    (void)checked(o, 2);  // "auto" may be a GPU
+    (void)checked(o, 2);
     o.device = "cpu";
+    (void)checked(o, 2);
+    o.precision = Precision::kF16;
     EXPECT_THROW((void)checked(o, 2), UsageError);
+    o.device = "auto";
+    (void)checked(o, 2);  // may be a GPU
     o = options();
     o.all_reduce = "nccl";
     (void)checked(o, 2);
