@@ -372,6 +372,22 @@ TEST_F(OnnxFiles, AnLstmThatComputesSomethingElseIsRefused) {
     expect_refused(add_attribute("activations"), "other activations");
 }
 
+TEST_F(OnnxFiles, AnAttentionWhoseQueriesAreItsKeysIsRefused) {
+    GraphBuilder net("seen", Shape{5, 12});
+    const Value x = net.attention(net.input(), {.heads = 2});
+    const std::string path =
+        written(trained(net.finish(net.linear(net.flatten(x), {.features = 2}))));
+    onnx::Model model;
+    {
+        std::ifstream file(path, std::ios::binary);
+        ASSERT_TRUE(model.ParseFromIstream(&file));
+    }
+    node_of(model, "MatMul").set_input(0, node_of(model, "Split").output(1));
+    std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+    EXPECT_THAT([&] { (void)read_onnx(path); },
+                ThrowsMessage<FileError>(HasSubstr("in another order")));
+}
+
 TEST_F(OnnxFiles, TornFilesAreRefused) {
     const std::string path = written(trained(make_model("lenet", Shape{1, 12, 12}, 4)));
     const auto whole = std::filesystem::file_size(path);
