@@ -114,6 +114,28 @@ void check_statistics(const SampleSetInfo& info, std::int64_t channels) {
     }
 }
 
+/// Of a regression. Errors: ShapeError.
+void check_target_scales(const SampleSetInfo& info) {
+    const auto targets = static_cast<std::size_t>(info.targets);
+    if (info.target_mean.size() != targets || info.target_std.size() != targets) {
+        fail<ShapeError>(
+            {.where = "standardised targets",
+             .what = "target_mean and target_std do not fit the samples",
+             .expected = fmt::format("{} of each", targets),
+             .got = fmt::format("{} and {}", info.target_mean.size(), info.target_std.size())});
+    }
+    for (std::size_t i = 0; i < targets; ++i) {
+        if (!std::isfinite(info.target_mean[i]) || !std::isfinite(info.target_std[i]) ||
+            !(info.target_std[i] > 0)) {
+            fail<ShapeError>(
+                {.where = "standardised targets",
+                 .what = fmt::format("unusable statistics of target {}", i),
+                 .expected = "finite numbers, std > 0",
+                 .got = fmt::format("mean {}, std {}", info.target_mean[i], info.target_std[i])});
+        }
+    }
+}
+
 }  // namespace
 
 SampleTransform::SampleTransform(const SampleSetInfo& info, const AugmentOptions& options)
@@ -190,6 +212,7 @@ void SampleTransform::apply(const std::byte* raw, std::int64_t sample_id, std::u
 
 std::optional<SampleTransform> make_transform(const SampleSetInfo& info,
                                               const AugmentOptions& options) {
+    check_target_scales(info);
     if (!info.tokens()) {
         return SampleTransform(info, options);
     }

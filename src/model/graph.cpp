@@ -156,6 +156,10 @@ void Graph::start_from(std::map<std::string, std::vector<float>> values) {
     start_ = std::make_shared<const StartValues>(std::move(values));
 }
 
+const std::map<std::string, std::vector<float>>* start_values(const Graph& graph) noexcept {
+    return graph.start_.get();
+}
+
 Graph make_tensor_graph(std::string name, const std::vector<NamedTensor>& parameters,
                         const std::vector<NamedTensor>& state) {
     if (parameters.empty()) {

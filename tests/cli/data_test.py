@@ -78,6 +78,14 @@ class DataTest(ProgramTest):
         self.assertIn("find different data", self.ranks(*jobs))
         self.assertFalse(self.out().exists())
 
+    def test_ranks_must_start_from_the_same_weights(self):
+        data = self.h5py_file("one")
+        self.train_on(data, "--epochs", 1)
+        model = self.out().with_suffix(".h5")
+        (self.out() / "model.h5").rename(model)
+        job = ["--data", data, "--out", self.out(), "--overwrite", "--arch", "ring"]
+        self.assertIn("networks or initial weights", self.ranks(job, job, [*job, "--init", model]))
+
     def test_a_run_goes_on_with_its_own_data_only(self):
         data, other = self.h5py_file("one"), self.h5py_file("other", seed=5)
         budget = ["--samples", 600, "--checkpoint-every-samples", 200]

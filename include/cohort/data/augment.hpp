@@ -48,7 +48,8 @@ private:
 };
 
 /// The transform of a set's samples; none for tokens, which stay as they are. Errors: those of
-/// SampleTransform; UsageError for augmentation of tokens.
+/// SampleTransform; ShapeError for scales that do not fit the targets or are unusable; UsageError
+/// for augmentation of tokens.
 [[nodiscard]] std::optional<SampleTransform> make_transform(const SampleSetInfo& info,
                                                             const AugmentOptions& options);
 

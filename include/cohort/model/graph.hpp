@@ -87,6 +87,8 @@ public:
 
 private:
     friend class GraphBuilder;
+    friend const std::map<std::string, std::vector<float>>* start_values(
+        const Graph& graph) noexcept;
     friend Graph make_tensor_graph(std::string name, const std::vector<NamedTensor>& parameters,
                                    const std::vector<NamedTensor>& state);
     std::string name_;
@@ -102,6 +104,10 @@ private:
     std::int64_t vocabulary_ = 0;
     std::shared_ptr<const std::map<std::string, std::vector<float>>> start_;  ///< null: none
 };
+
+/// Values that start_from has given, by name; null: none.
+[[nodiscard]] const std::map<std::string, std::vector<float>>* start_values(
+    const Graph& graph) noexcept;
 
 /// One line per layer: name, kind, output shape, parameters, MFLOP of one sample's forward pass.
 [[nodiscard]] std::string describe(const Graph& graph);

@@ -15,29 +15,35 @@ constexpr std::string_view kOnnxEnding = ".onnx";
 constexpr std::string_view kSafetensorsEnding = ".safetensors";
 constexpr std::string_view kModelEnding = ".h5";
 
-/// Errors: ShapeError unless the network takes such samples and has an output for every class.
+/// Errors: ShapeError unless the network takes such samples, knows every token, and has an output
+/// for every class.
 void check_fit(const Graph& graph, const ModelInput& input) {
     const std::int64_t positions = input.tokens ? input.shape.elements() : 1;
     const bool regression = graph.loss() == LossKind::kMeanSquaredError;
     const bool outputs_fit =
         regression == (input.targets > 0) &&
         (regression ? graph.classes() == input.targets : graph.classes() >= input.classes);
-    const auto text = [](const Shape& shape, bool tokens, std::int64_t labels, bool targets,
-                         std::int64_t outputs) {
-        return fmt::format("{} of shape {} with {}", tokens ? "tokens" : "numbers",
-                           to_string(shape),
-                           targets ? fmt::format("{} target(s)", outputs)
-                                   : fmt::format("{} label(s) of {} classes", labels, outputs));
+    const bool tokens_fit = graph.reads_tokens() == input.tokens &&
+                            (!input.tokens || graph.vocabulary() >= input.classes);
+    const auto text = [](const Shape& shape, std::int64_t vocabulary, std::int64_t labels,
+                         bool targets, std::int64_t outputs) {
+        return fmt::format(
+            "{} of shape {} with {}",
+            vocabulary > 0 ? fmt::format("{} different tokens", vocabulary) : "numbers",
+            to_string(shape),
+            targets ? fmt::format("{} target(s)", outputs)
+                    : fmt::format("{} label(s) of {} classes", labels, outputs));
     };
-    if (graph.input_shape() != input.shape || graph.reads_tokens() != input.tokens ||
-        graph.positions() != positions || !outputs_fit) {
-        fail<ShapeError>({.where = graph.name(),
-                          .what = "the network does not fit the samples",
-                          .expected = text(input.shape, input.tokens, positions, input.targets > 0,
-                                           input.targets > 0 ? input.targets : input.classes),
-                          .got = text(graph.input_shape(), graph.reads_tokens(), graph.positions(),
-                                      regression, graph.classes()),
-                          .hint = "samples of the shape that the network was made for"});
+    if (graph.input_shape() != input.shape || !tokens_fit || graph.positions() != positions ||
+        !outputs_fit) {
+        fail<ShapeError>(
+            {.where = graph.name(),
+             .what = "the network does not fit the samples",
+             .expected = text(input.shape, input.tokens ? input.classes : 0, positions,
+                              input.targets > 0, input.targets > 0 ? input.targets : input.classes),
+             .got = text(graph.input_shape(), graph.vocabulary(), graph.positions(), regression,
+                         graph.classes()),
+             .hint = "samples of the shape that the network was made for"});
     }
 }
 

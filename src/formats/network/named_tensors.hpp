@@ -38,7 +38,8 @@ void write_safetensors(const OutputFile& file, const ModelFile& model);
 [[nodiscard]] NamedTensors read_model_tensors(const std::string& path);
 
 /// Lets `graph` start from the tensors of a file, matched by name; what PyTorch calls otherwise is
-/// known: a prefix "module.", "model." or "_orig_mod." of all names, and the weights of an LSTM.
+/// known: a prefix "module.", "model." or "_orig_mod." of all names, none of which the network has,
+/// and the weights of an LSTM.
 /// @param news  as make_graph has it. Errors: FileError naming the tensor whose shape differs, or
 /// when no name is known.
 void start_from_tensors(Graph& graph, NamedTensors tensors, const std::string& where,

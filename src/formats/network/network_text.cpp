@@ -70,8 +70,11 @@ public:
             add(layer);
         }
         const Value output = value(json_.at("output").get<std::string>());
-        return json_.at("loss").get<std::string>() == kLosses[0] ? net_.finish(output)
-                                                                 : net_.finish_regression(output);
+        const auto loss = json_.at("loss").get<std::string>();
+        if (std::ranges::count(kLosses, loss) == 0) {
+            fail<UsageError>({.where = loss, .what = "no loss of this name is known"});
+        }
+        return loss == kLosses[0] ? net_.finish(output) : net_.finish_regression(output);
     }
 
 private:
@@ -155,7 +158,8 @@ std::string network_text(const Graph& graph) {
     }
     json["output"] = names.at(graph.logits().index);
     json["loss"] = kLosses[static_cast<int>(graph.loss())];
-    return json.dump();
+    // Names of files may be no UTF-8.
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Graph read_network(std::string_view text, const std::string& where) {

@@ -10,12 +10,25 @@
 namespace cohort {
 namespace {
 
-/// Takes prefixes off that wrappers of modules put before all names.
-NamedTensors without_prefix(NamedTensors tensors) {
+/// Whether a tensor has a name of the network, by itself or as PyTorch calls it.
+bool knows_any(const Graph& graph, const NamedTensors& tensors) {
+    const auto renamed = names_of_pytorch(graph);
+    const auto theirs = [&](const std::string& name) {
+        return std::ranges::any_of(renamed,
+                                   [&](const auto& one) { return one.second.name == name; });
+    };
+    return std::ranges::any_of(tensors, [&](const auto& tensor) {
+        return graph.parameters().find(tensor.first) != nullptr ||
+               graph.state().find(tensor.first) != nullptr || theirs(tensor.first);
+    });
+}
+
+/// Takes prefixes off that wrappers of modules put before all names, while none is known.
+NamedTensors without_prefix(const Graph& graph, NamedTensors tensors) {
     for (const std::string_view prefix : {"_orig_mod.", "module.", "model."}) {
         const bool all = std::ranges::all_of(
             tensors, [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
-        if (!all) {
+        if (!all || knows_any(graph, tensors)) {
             continue;
         }
         NamedTensors renamed;
@@ -75,7 +88,7 @@ std::map<std::string, PytorchName> names_of_pytorch(const Graph& graph) {
 
 void start_from_tensors(Graph& graph, NamedTensors tensors, const std::string& where,
                         std::vector<std::string>* news) {
-    tensors = without_prefix(std::move(tensors));
+    tensors = without_prefix(graph, std::move(tensors));
     rename_from_pytorch(graph, tensors);
     std::map<std::string, std::vector<float>> values;
     std::vector<std::string> drawn;

@@ -49,9 +49,10 @@ void split_heads(OnnxBuilder& to, const onnx::Node& node, const Extents& shape, 
 void finish_attention(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
     const auto& [queries, keys, values] = view.sources;
     Value all = queries->value;
-    if (queries->part < 0) {
+    if (queries->part < 0 && keys->part < 0 && values->part < 0) {
         all = to.net().concat({queries->value, keys->value, values->value});
-    } else if (!(*keys == OnnxView::Source{all, 1} && *values == OnnxView::Source{all, 2})) {
+    } else if (*queries != OnnxView::Source{all, 0} || *keys != OnnxView::Source{all, 1} ||
+               *values != OnnxView::Source{all, 2}) {
         refuse_attention("queries, keys and values in another order");
     }
     to.set_output(node, {to.net().attention(all, {.heads = view.heads, .causal = view.causal})});
@@ -59,7 +60,7 @@ void finish_attention(OnnxBuilder& to, const onnx::Node& node, const OnnxView& v
 
 void reshape(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
     const OnnxTensor* shape = to.constant(node, 1);
-    if (shape == nullptr) {
+    if (shape == nullptr || !shape->whole()) {
         refuse_attention("a shape that is not known");
     }
     if (view.stage == Stage::kMeans && view.axes == "NTHD" && shape->elements() == 3) {
@@ -241,7 +242,7 @@ bool begin(OnnxBuilder& to, const onnx::Node& node) {
         split(to, node, whole);
         return true;
     }
-    if (wanted == nullptr || wanted->elements() < 4 || wanted->elements() > 5) {
+    if (wanted == nullptr || !wanted->whole() || wanted->elements() < 4 || wanted->elements() > 5) {
         return false;
     }
     split_heads(to, node, wanted->ints, whole);

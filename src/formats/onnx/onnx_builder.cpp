@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -135,6 +136,9 @@ Graph OnnxBuilder::build() {
             refusals.push_back(fmt::format("{} {}: {}", node.op_type(), node.name(), refusal.text));
         } catch (const Error& error) {
             refusals.push_back(fmt::format("{} {}: {}", node.op_type(), node.name(), error.what()));
+        } catch (const std::out_of_range&) {
+            refusals.push_back(
+                fmt::format("{} {}: an input or a number is missing", node.op_type(), node.name()));
         }
         for (const std::string& output : node.output()) {
             if (!values_.contains(output) && !constants_.contains(output) &&
@@ -211,6 +215,11 @@ const OnnxTensor* OnnxBuilder::constant(const onnx::Node& node, int index) const
     const auto found =
         index < node.input_size() ? constants_.find(node.input(index)) : constants_.end();
     return found == constants_.end() ? nullptr : &found->second;
+}
+
+const OnnxTensor* OnnxBuilder::optional_constant(const onnx::Node& node, int index) const {
+    const bool given = index < node.input_size() && !node.input(index).empty();
+    return given ? &weight(node, index) : nullptr;
 }
 
 const OnnxTensor& OnnxBuilder::weight(const onnx::Node& node, int index) const {

@@ -45,6 +45,8 @@ public:
     [[nodiscard]] const Shape& shape(Value value) const { return net_.shape(value); }
     /// The tensor of an input, null where it is no constant or not given.
     [[nodiscard]] const OnnxTensor* constant(const onnx::Node& node, int index) const;
+    /// The same of floats, of an input that may be left out. Errors: also when it is computed.
+    [[nodiscard]] const OnnxTensor* optional_constant(const onnx::Node& node, int index) const;
     /// The same of floats. Errors: also when there is none.
     [[nodiscard]] const OnnxTensor& weight(const onnx::Node& node, int index) const;
     /// The only node that reads an output of `node`, if there is one and it is of that kind.

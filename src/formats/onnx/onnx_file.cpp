@@ -73,6 +73,9 @@ OnnxTensor tensor_of(const onnx::Tensor& tensor, const std::string& raw, const s
     OnnxTensor read{.shape = {tensor.dims().begin(), tensor.dims().end()}};
     double elements = 1;
     for (const std::int64_t extent : read.shape) {
+        if (extent < 0) {
+            refuse_onnx(where, "the tensor " + tensor.name() + " has a negative extent");
+        }
         elements *= static_cast<double>(extent);
     }
     switch (tensor.data_type()) {
@@ -130,6 +133,13 @@ OnnxFile read_onnx_file(const std::string& path) {
     if (!file.model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
         !file.model.has_graph() || file.graph().node().empty()) {
         refuse_onnx(path, "it holds no graph");
+    }
+    for (const onnx::Node& node : file.graph().node()) {
+        const bool reads = node.op_type() != "Constant";
+        if (node.output().empty() || (reads && node.input().empty())) {
+            refuse_onnx(
+                path, fmt::format("{} {} has no input or no output", node.op_type(), node.name()));
+        }
     }
     check_types(file);
     for (onnx::Tensor& tensor : *file.model.mutable_graph()->mutable_initializer()) {

@@ -160,15 +160,16 @@ OnnxTensor squeezed(const Folding& f) {
 OnnxTensor reshaped(const Folding& f) {
     OnnxTensor to = f.at(0);
     Extents shape = f.ints(1);
-    std::int64_t others = 1;
+    Extents others;
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
         if (shape[axis] == 0 && axis < to.shape.size()) {
             shape[axis] = to.shape[axis];
         }
-        others *= shape[axis] > 0 ? shape[axis] : 1;
+        others.push_back(std::max<std::int64_t>(shape[axis], 1));
     }
+    const std::int64_t known = product(others);
     for (std::int64_t& extent : shape) {
-        extent = extent == -1 ? to.elements() / others : extent;
+        extent = extent == -1 ? to.elements() / known : extent;
     }
     if (product(shape) != to.elements()) {
         throw OnnxRefusal{"a constant does not have the numbers of its new shape"};

@@ -26,6 +26,9 @@ std::int64_t padding_of(const onnx::Node& node, const Shape& input, std::int64_t
                         std::int64_t stride) {
     const std::string automatic = attribute_text(node, "auto_pad");
     Extents pads = attribute_ints(node, "pads", {0, 0, 0, 0});
+    if (pads.size() != 4 || kernel < 1 || stride < 1) {
+        throw OnnxRefusal{"a window without four paddings, or with a kernel or stride below 1"};
+    }
     if (automatic.starts_with("SAME")) {
         pads.clear();
         for (const int axis : {1, 2}) {
@@ -66,7 +69,7 @@ void add_conv(OnnxBuilder& to, const onnx::Node& node) {
     options.padding =
         padding_of(node, to.shape(x), options.dilation * (options.kernel - 1) + 1, options.stride);
     options.groups = attribute(node, "group", 1);
-    const OnnxTensor* bias = to.constant(node, 2);
+    const OnnxTensor* bias = to.optional_constant(node, 2);
     options.bias = bias != nullptr;
     to.set_output(node, {to.add_layer(make_conv(options), x, node, weight,
                                       {{"weight", &weight.floats}, {"bias", numbers(bias)}})});
@@ -182,7 +185,7 @@ void add_gemm(OnnxBuilder& to, const onnx::Node& node) {
         throw OnnxRefusal{"a product with a factor, or of a transposed input"};
     }
     const OnnxTensor& weight = to.weight(node, 1);
-    const OnnxTensor* bias = to.constant(node, 2);
+    const OnnxTensor* bias = to.optional_constant(node, 2);
     add_linear(to, node,
                attribute(node, "transB", 0) != 0 ? onnx_transposed(weight, {1, 0}) : weight, bias,
                node);
@@ -390,6 +393,8 @@ std::string_view onnx_hint(std::string_view op) {
         {"Clip", "no layer bounds its output from above; a ReLU in place of ReLU6"},
         {"Softmax", "the loss includes the softmax; the network without its last layer"},
         {"LogSoftmax", "the loss includes the softmax; the network without its last layer"},
+        {"Erf",
+         "a GELU is one node from operator set 20 on: torch.onnx.export(..., opset_version=20)"},
         {"GRU", "recurrent layers are LSTMs"},
         {"RNN", "recurrent layers are LSTMs"},
         {"ConvTranspose", "no layer enlarges an image"},

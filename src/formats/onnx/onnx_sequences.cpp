@@ -22,9 +22,32 @@ std::vector<float> own_gates(const OnnxTensor& tensor, std::int64_t first, std::
     return gates;
 }
 
-bool all_zero(const OnnxTensor* tensor) {
-    return tensor == nullptr ||
-           std::ranges::all_of(tensor->floats, [](float value) { return value == 0; });
+bool all_zero(const OnnxTensor& tensor) {
+    return std::ranges::all_of(tensor.floats, [](float value) { return value == 0; });
+}
+
+/// Of an LSTM that computes something else than the layer.
+void refuse_variants(const OnnxBuilder& to, const onnx::Node& node) {
+    for (const int state : {5, 6}) {
+        const bool given = state < node.input_size() && !node.input(state).empty();
+        if (given &&
+            (to.constant(node, state) == nullptr || !all_zero(*to.constant(node, state)))) {
+            throw OnnxRefusal{"a hidden or cell state that does not start at zero"};
+        }
+    }
+    for (const int extra : {4, 7}) {
+        if (extra < node.input_size() && !node.input(extra).empty()) {
+            throw OnnxRefusal{"lengths of sequences, or peepholes"};
+        }
+    }
+    const onnx::Attribute* activations = find_attribute(node, "activations");
+    const std::vector<std::string> usual{"Sigmoid", "Tanh", "Tanh"};
+    if (activations != nullptr && !std::ranges::equal(activations->strings(), usual)) {
+        throw OnnxRefusal{"other activations than sigmoid and tanh"};
+    }
+    if (find_attribute(node, "clip") != nullptr || attribute(node, "input_forget", 0) != 0) {
+        throw OnnxRefusal{"clipped gates, or an input gate that is tied to the forget gate"};
+    }
 }
 
 }  // namespace
@@ -49,7 +72,7 @@ void add_onnx_layer_norm(OnnxBuilder& to, const onnx::Node& node) {
     if (onnx_axis(attribute(node, "axis", -1), rank) != static_cast<std::int64_t>(rank) - 1) {
         throw OnnxRefusal{"normalised over more than the features"};
     }
-    const OnnxTensor* bias = to.constant(node, 2);
+    const OnnxTensor* bias = to.optional_constant(node, 2);
     const LayerNormOptions options{.epsilon = attribute_float(node, "epsilon", 1e-5F)};
     to.set_output(node, {to.add_layer(make_layer_norm(options), x, node, scale,
                                       {{"weight", &scale.floats},
@@ -84,21 +107,23 @@ void add_onnx_lstm(OnnxBuilder& to, const onnx::Node& node) {
     const OnnxValue& x = to.any_input(node);
     const OnnxTensor& input = to.weight(node, 1);
     const OnnxTensor& hidden_weight = to.weight(node, 2);
-    const OnnxTensor* bias = to.constant(node, 3);
-    const std::int64_t hidden = attribute(node, "hidden_size", 0);
+    const OnnxTensor* bias = to.optional_constant(node, 3);
+    const std::int64_t hidden = input.shape.size() == 3 ? input.shape[1] / 4 : 0;
     const std::string direction = attribute_text(node, "direction");
+    refuse_variants(to, node);
     if (x.order != OnnxOrder::kTimeFirst || attribute(node, "layout", 0) != 0) {
         throw OnnxRefusal{"positions must come before the batch, by a Transpose"};
     }
     if ((!direction.empty() && direction != "forward") || input.shape.size() != 3 ||
-        input.shape[0] != 1 || input.shape[1] != 4 * hidden || hidden < 1) {
+        input.shape[0] != 1) {
         throw OnnxRefusal{"another direction than forward"};
     }
-    for (const int state : {5, 6}) {
-        const bool given = state < node.input_size() && !node.input(state).empty();
-        if (given && (to.constant(node, state) == nullptr || !all_zero(to.constant(node, state)))) {
-            throw OnnxRefusal{"a hidden or cell state that does not start at zero"};
-        }
+    const bool fits = hidden > 0 && input.shape[1] == 4 * hidden && input.shape[2] > 0 &&
+                      attribute(node, "hidden_size", hidden) == hidden &&
+                      hidden_weight.shape == Extents{1, 4 * hidden, hidden} &&
+                      (bias == nullptr || bias->shape == Extents{1, 8 * hidden});
+    if (!fits) {
+        throw OnnxRefusal{"weights whose shapes do not fit each other"};
     }
     std::vector<float> biases(static_cast<std::size_t>(4 * hidden), 0.0F);
     if (bias != nullptr) {

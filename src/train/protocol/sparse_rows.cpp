@@ -90,7 +90,9 @@ PushForm::PushForm(std::vector<ShardRange> shards, Wire wire, const RowTable& ta
     : shards_(std::move(shards)), wire_(wire) {
     std::vector<bool> present(static_cast<std::size_t>(table.rows));
     for (const std::int32_t token : tokens) {
-        present[static_cast<std::size_t>(token)] = true;
+        if (token >= 0 && token < table.rows) {  // the replica refuses others by name
+            present[static_cast<std::size_t>(token)] = true;
+        }
     }
     for (const ShardRange& shard : shards_) {
         add_part(shard, ShardRows(table, shard), present);

@@ -13,6 +13,7 @@
 #include "cohort/formats/network.hpp"
 #include "core/units.hpp"
 #include "session/model_input.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace cohort {
@@ -64,7 +65,14 @@ Graph make_run_model(const TrainOptions& options, const OwnNetwork* network,
                          .got = format_shape(test.sample_shape)});
     }
     require_target_of(train, options.target_accuracy);
-    return network != nullptr ? network->graph : make_graph(options, model_input(train), &news);
+    if (network != nullptr) {
+        return network->graph;
+    }
+    ModelSource source = options;
+    if (options.resume && !list_checkpoints(RunFolder(options.out).checkpoints).empty()) {
+        source.init.clear();  // the weights are those of the checkpoint
+    }
+    return make_graph(source, model_input(train), &news);
 }
 
 }  // namespace
@@ -84,7 +92,6 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
                                                               const SampleSetInfo& train,
                                                               const Graph& graph) {
     std::vector<std::pair<std::string, std::string>> facts{
-        {"model", graph.name()},
         {kNetworkFact, network_text(graph)},
         {"dataset", set_identity(train)},
         {"optimizer", std::string(word_of(options.optimizer))},

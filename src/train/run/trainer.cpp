@@ -1,15 +1,21 @@
 #include "cohort/train/trainer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
 #include <optional>
+#include <span>
+#include <string>
 #include <thread>
 
 #include "cohort/core/error.hpp"
+#include "cohort/formats/network.hpp"
 #include "core/log.hpp"
+#include "data/hdf5/file_io.hpp"
 #include "train/coordinator/coordinator.hpp"
 #include "train/coordinator/servers/node_cards.hpp"
 #include "train/faults/rank_faults.hpp"
@@ -67,21 +73,35 @@ void check_sums(const TrainOptions& options, const Device& device) {
     }
 }
 
+/// Tells a network with the values that it starts from, where they are given, from others.
+std::string network_identity(const Graph& graph) {
+    const std::string text = network_text(graph);
+    std::uint32_t crc = crc32_of(std::as_bytes(std::span(text)));
+    if (const auto* values = start_values(graph)) {
+        for (const auto& [name, numbers] : *values) {
+            crc = crc32_of(std::as_bytes(std::span(numbers)),
+                           crc32_of(std::as_bytes(std::span(name)), crc));
+        }
+    }
+    return fmt::format("network and initial weights {:08x}", crc);
+}
+
 /// Collective: FileError on rank 0, an Error without text elsewhere, when a rank has found other
-/// data under the name.
-void check_same_data(World& world, const JobContext& parts) {
-    const std::string own =
-        set_identity(parts.train_set->info()) + "; test " + set_identity(parts.test_set->info());
+/// data under the name, or builds another network or starts it from other weights.
+void check_same_start(World& world, const JobContext& parts) {
+    const std::string own = set_identity(parts.train_set->info()) + "; test " +
+                            set_identity(parts.test_set->info()) + "; " +
+                            network_identity(parts.graph);
     std::string all = own;
     static_cast<void>(world.agree(ExitCode::kDone, all));
     const bool same = world.rank() != 0 || all == own;
     std::string message =
         same ? ""
              : error_message({.where = parts.options.data,
-                              .what = "the ranks find different data under this name",
-                              .expected = "one file",
+                              .what = "the ranks find different data, networks or initial weights",
+                              .expected = "the same files",
                               .got = "\n" + all,
-                              .hint = "the same file on all hosts"});
+                              .hint = "the same files on all hosts"});
     const ExitCode code = world.agree(same ? ExitCode::kDone : ExitCode::kInput, message);
     if (code != ExitCode::kDone) {
         throw Error(code, world.rank() == 0 ? message : "");
@@ -263,7 +283,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainEnvironment& environmen
         throw Error(agreed, world.rank() == 0 ? message : "");
     }
     if (world.size() > 1) {
-        check_same_data(world, run_->parts());
+        check_same_start(world, run_->parts());
     }
 }
 

@@ -171,6 +171,23 @@ TEST_F(TargetsTest, ASourceThatLeavesThemOutIsRefused) {
         HasSubstr("4 labels, 0 targets"));
 }
 
+TEST_F(TargetsTest, ASourceWithoutUsableScalesIsRefused) {
+    SampleSetInfo info = test::set_info({3}, SampleType::kF32, 8, 4);
+    info.classes = 0;
+    info.targets = 2;
+    const auto error_of = [&](std::vector<float> mean, std::vector<float> std) {
+        info.target_mean = std::move(mean);
+        info.target_std = std::move(std);
+        return message_of<ShapeError>(
+            [&] { Loader(std::make_shared<test::MemorySource>(info), {}); });
+    };
+    EXPECT_THAT(error_of({}, {}), HasSubstr("expected 2 of each, got 0 and 0"));
+    EXPECT_THAT(error_of({0, 0}, {1}), HasSubstr("expected 2 of each, got 2 and 1"));
+    EXPECT_THAT(error_of({0, 0}, {1, 0}), HasSubstr("unusable statistics of target 1"));
+    EXPECT_THAT(error_of({std::numeric_limits<float>::quiet_NaN(), 0}, {1, 1}),
+                HasSubstr("unusable statistics of target 0"));
+}
+
 class TargetImportTest : public ImportTest {
 protected:
     static Bytes npy(const std::string& type, const std::string& shape, const Bytes& values) {

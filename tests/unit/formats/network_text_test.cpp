@@ -105,6 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                "unusable attribute channels"},
         Damage{"Input", [](Json& n) { n["layers"][1]["inputs"][0] = "nowhere"; },
                "no layer of this name"},
+        Damage{"Loss", [](Json& n) { n["loss"] = "hinge"; }, "no loss of this name"},
         Damage{"SameName", [](Json& n) { n["layers"][1]["name"] = n["layers"][0]["name"]; },
                "name of its own"},
         Damage{"Shape",
@@ -122,6 +123,12 @@ TEST(NetworkDifference, NamesTheFirstLayerThatDiffers) {
     EXPECT_EQ(network_difference(lenet, other.dump(), "here"), "");
     other["layers"][3]["name"] = "fourth";
     EXPECT_THAT(network_difference(lenet, other.dump(), "here"), HasSubstr("layer 4"));
+}
+
+TEST(NetworkText, TakesANameThatIsNoUtf8) {
+    GraphBuilder net("caf\xE9", Shape{2});
+    const Graph graph = net.finish(net.linear(net.input(), {.features = 3}));
+    EXPECT_EQ(read_network(network_text(graph), "here").name(), "caf\uFFFD");
 }
 
 TEST(MakeGraph, BuildsWhatAProgramGives) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
@@ -267,12 +268,125 @@ INSTANTIATE_TEST_SUITE_P(
                     entry.set_value("../weights");
                 },
                 HasSubstr("lie outside of its folder")},
+        Refused{"ComputedBias", [](onnx::Model& m) { node_of(m, "Conv").set_input(2, "nowhere"); },
+                HasSubstr("input 2 is no weight")},
+        Refused{"ComputedBiasOfAProduct",
+                [](onnx::Model& m) { node_of(m, "Gemm").set_input(2, "nowhere"); },
+                HasSubstr("input 2 is no weight")},
+        Refused{"TwoPaddings",
+                [](onnx::Model& m) {
+                    set_ints(node_of(m, "Conv"), "pads", {1, 1});
+                },
+                HasSubstr("without four paddings")},
+        Refused{"StrideOfZero",
+                [](onnx::Model& m) {
+                    set_ints(node_of(m, "MaxPool"), "strides", {0, 0});
+                },
+                HasSubstr("stride below 1")},
+        Refused{"NegativeExtents",
+                [](onnx::Model& m) {
+                    onnx::Tensor& weight = *m.mutable_graph()->mutable_initializer(0);
+                    weight.set_dims(0, -weight.dims(0));
+                    weight.set_dims(1, -weight.dims(1));
+                },
+                HasSubstr("has a negative extent")},
+        Refused{"NodeWithoutOutput", [](onnx::Model& m) { node_of(m, "Relu").clear_output(); },
+                HasSubstr("Relu relu1.output has no input or no output")},
+        Refused{"NodeWithoutInput", [](onnx::Model& m) { node_of(m, "Relu").clear_input(); },
+                HasSubstr("Relu relu1.output has no input or no output")},
+        Refused{"ConstantOfAnEndlessShape",
+                [](onnx::Model& m) {
+                    onnx::Tensor& shape = *m.mutable_graph()->add_initializer();
+                    shape.set_name("shape");
+                    shape.set_data_type(kOnnxInt64);
+                    shape.add_dims(3);
+                    for (const std::int64_t extent :
+                         {std::int64_t{1} << 32, std::int64_t{1} << 32, std::int64_t{-1}}) {
+                        shape.add_int64_data(extent);
+                    }
+                    onnx::Node& node = *m.mutable_graph()->add_node();
+                    node.set_op_type("Reshape");
+                    node.add_input("conv1.bias");
+                    node.add_input("shape");
+                    node.add_output("endless");
+                },
+                HasSubstr("is too large")},
         Refused{"MissingWeight", [](onnx::Model& m) { node_of(m, "Conv").set_input(1, "nowhere"); },
                 HasSubstr("input 1 is no weight")},
         Refused{"UnknownOutput",
                 [](onnx::Model& m) { m.mutable_graph()->mutable_output(0)->set_name("nowhere"); },
                 HasSubstr("the output does not depend on the input")}),
     [](const auto& one) { return one.param.name; });
+
+TEST_F(OnnxFiles, AnLstmThatComputesSomethingElseIsRefused) {
+    GraphBuilder net("waves", Shape{5, 3});
+    const Value x = net.last_position(net.lstm(net.input(), {.hidden = 4}));
+    const std::string path = written(trained(net.finish(net.linear(x, {.features = 2}))));
+    onnx::Model whole;
+    {
+        std::ifstream file(path, std::ios::binary);
+        ASSERT_TRUE(whole.ParseFromIstream(&file));
+    }
+    const auto expect_refused = [&](const std::function<void(onnx::Node&, onnx::Model&)>& change,
+                                    const char* complaint) {
+        onnx::Model model = whole;
+        change(node_of(model, "LSTM"), model);
+        std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+        EXPECT_THAT([&] { (void)read_onnx(path); }, ThrowsMessage<FileError>(HasSubstr(complaint)));
+    };
+    const auto reshape = [](int input, std::vector<std::int64_t> shape) {
+        return [input, shape](onnx::Node& node, onnx::Model& model) {
+            for (onnx::Tensor& weight : *model.mutable_graph()->mutable_initializer()) {
+                if (weight.name() == node.input(input)) {
+                    weight.mutable_dims()->Assign(shape.begin(), shape.end());
+                }
+            }
+        };
+    };
+    expect_refused(reshape(1, {1, 6, 8}), "do not fit each other");
+    expect_refused(reshape(2, {1, 4, 16}), "do not fit each other");
+    expect_refused(reshape(2, {64}), "do not fit each other");
+    expect_refused(reshape(3, {32}), "do not fit each other");
+    expect_refused([](auto& node, auto&) { node.set_input(3, "nowhere"); }, "input 3 is no weight");
+    const auto add_input = [](int index) {
+        return [index](onnx::Node& node, onnx::Model&) {
+            while (node.input_size() < index) {
+                node.add_input("");
+            }
+            node.add_input("nowhere");
+        };
+    };
+    expect_refused(add_input(4), "lengths of sequences");
+    expect_refused(add_input(5), "does not start at zero");
+    expect_refused(add_input(7), "peepholes");
+    const auto add_attribute = [](const char* name) {
+        return [name](onnx::Node& node, onnx::Model&) {
+            onnx::Attribute& attribute = *node.add_attribute();
+            attribute.set_name(name);
+            attribute.set_i(1);
+            attribute.add_strings("Relu");
+        };
+    };
+    expect_refused(add_attribute("clip"), "clipped gates");
+    expect_refused(add_attribute("input_forget"), "tied to the forget gate");
+    expect_refused(add_attribute("activations"), "other activations");
+}
+
+TEST_F(OnnxFiles, AnAttentionWhoseQueriesAreItsKeysIsRefused) {
+    GraphBuilder net("seen", Shape{5, 12});
+    const Value x = net.attention(net.input(), {.heads = 2});
+    const std::string path =
+        written(trained(net.finish(net.linear(net.flatten(x), {.features = 2}))));
+    onnx::Model model;
+    {
+        std::ifstream file(path, std::ios::binary);
+        ASSERT_TRUE(model.ParseFromIstream(&file));
+    }
+    node_of(model, "MatMul").set_input(0, node_of(model, "Split").output(1));
+    std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+    EXPECT_THAT([&] { (void)read_onnx(path); },
+                ThrowsMessage<FileError>(HasSubstr("in another order")));
+}
 
 TEST_F(OnnxFiles, TornFilesAreRefused) {
     const std::string path = written(trained(make_model("lenet", Shape{1, 12, 12}, 4)));

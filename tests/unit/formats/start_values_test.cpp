@@ -96,6 +96,19 @@ TEST_F(StartValues, AreThoseOfTheFile) {
     EXPECT_THAT(news, testing::ElementsAre(HasSubstr("2 of 2 tensors")));
 }
 
+TEST_F(StartValues, APrefixThatIsTheNetworksOwnStays) {
+    const auto build = [](const ModelInput& input) {
+        GraphBuilder net("line", input.shape);
+        return net.finish(net.append(make_linear({.features = 2}), {net.input()}, "model.fc"));
+    };
+    for (const char* wrapper : {"", "module."}) {
+        const std::string prefix = std::string(wrapper) + "model.fc.";
+        write_safetensors(
+            file, {{prefix + "weight", {{2, 3}, counted(6)}}, {prefix + "bias", {{2}, {7, 8}}}});
+        EXPECT_EQ(values(start(build, {3}), "model.fc.weight"), counted(6)) << wrapper;
+    }
+}
+
 TEST_F(StartValues, APartialLoadSaysWhatIsMissingAndWhatIsLeft) {
     write_safetensors(
         file, {{"module.fc.weight", {{2, 3}, counted(6)}}, {"module.head.weight", {{1}, {0}}}});
@@ -150,6 +163,22 @@ TEST_F(StartValues, DamagedFilesAreRefused) {
     }
     file = folder.file("weights.bin");
     EXPECT_THROW(start(line, {3}), UsageError);
+}
+
+TEST_F(StartValues, ANetworkThatDoesNotKnowEveryTokenIsRefused) {
+    const auto build = [](const ModelInput& input) {
+        GraphBuilder net("few", TokenInput{.positions = 3, .vocabulary = 5});
+        const Value rows = net.embedding(net.input(), {.features = 2});
+        return net.finish(net.linear(rows, {.features = input.classes}));
+    };
+    const auto make = [&](std::int64_t tokens) {
+        return make_graph({.model = "few", .build = build},
+                          {.shape = {3}, .classes = tokens, .tokens = true});
+    };
+    EXPECT_EQ(make(5).vocabulary(), 5);
+    EXPECT_THAT([&] { (void)make(6); },
+                ThrowsMessage<ShapeError>(testing::AllOf(HasSubstr("expected 6 different tokens"),
+                                                         HasSubstr("got 5 different tokens"))));
 }
 
 TEST_F(StartValues, AModelFileIsReadToo) {

@@ -55,10 +55,15 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
                                : tokens    ? "different tokens"
                                            : "classes");
         };
-        fail<FileError>({.where = data,
-                         .what = "the samples do not fit the model",
-                         .expected = text(model, model.tokens, model.targets()),
-                         .got = text(info, info.tokens(), info.targets)});
+        fail<FileError>(
+            {.where = data,
+             .what = "the samples do not fit the model",
+             .expected = text(model, model.tokens, model.targets()),
+             .got = text(info, info.tokens(), info.targets),
+             .hint = info.targets > 0 && model.targets() == 0
+                         ? "the model.h5 of a regression; an ONNX file does not say how "
+                           "targets are standardised"
+                         : ""});
     }
     if (info.vocabulary && model.vocabulary && info.vocabulary->text != model.vocabulary->text) {
         fail<FileError>({.where = data,

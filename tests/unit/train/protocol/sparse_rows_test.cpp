@@ -160,7 +160,7 @@ TEST_P(SparsePush, ItsBytesAreThoseOfItsRowsAndABitForEach) {
     const Wire wire = GetParam();
     const RowTable table{.begin = 32, .rows = 1000, .width = 48};
     const std::vector<ShardRange> shards{{.begin = 0, .end = table.end() + 160, .state = 8}};
-    const std::vector<std::int32_t> tokens{7, 999, 7, 0};
+    const std::vector<std::int32_t> tokens{7, 999, 7, 0, 1000, -1, 1 << 30};  // some of no row
     const PushForm form(shards, wire, table, tokens);
     const std::uint64_t bits = 32 * sizeof(std::uint32_t);
     EXPECT_EQ(form.bytes(0), (32 + 3 * 48 + 160 + 8) * wire_bytes(wire) + bits);

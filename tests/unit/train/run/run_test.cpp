@@ -279,7 +279,22 @@ TEST_F(TrainRun, ResumeRefusesAnotherModel) {
     train(o);
     o.resume = true;
     o.model = "softmax";
-    EXPECT_THAT([&] { train(o); }, ThrowsMessage<FileError>(HasSubstr("model differs")));
+    EXPECT_THAT([&] { train(o); }, ThrowsMessage<FileError>(HasSubstr("the network differs")));
+}
+
+TEST_F(TrainRun, AContinuedRunDoesNotReadItsInitialWeightsAgain) {
+    TrainOptions o = options("first");
+    o.samples = 64;
+    train(o);
+    o = options("run");
+    o.init = folder.file("first") + "/model.h5";
+    o.samples = 64;
+    o.checkpoint_every_samples = 64;
+    train(o);
+    fs::remove(o.init);
+    o.resume = true;
+    o.samples = 160;
+    EXPECT_EQ(train(o).progress.samples_applied, 160);
 }
 
 TEST_F(TrainRun, LongerBudgetContinuesAFinishedRun) {
