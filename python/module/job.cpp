@@ -47,11 +47,9 @@ private:
 };
 
 std::string text_of(const NetworkFacts& network) {
-    std::string text = fmt::format(
-        "{}, {} train samples, {} test samples, checksum of frozen parameters and buffers that "
-        "stay "
-        "{}",
-        network.name, network.train_samples, network.test_samples, network.fixed);
+    std::string text =
+        fmt::format("{}, {} train samples, {} test samples, checksum of frozen values {}",
+                    network.name, network.train_samples, network.test_samples, network.fixed);
     for (const auto* tensors : {&network.parameters, &network.state}) {
         for (const NamedTensor& tensor : *tensors) {
             text += fmt::format("; {} {}", tensor.name, to_string(tensor.shape));

@@ -269,6 +269,11 @@ class Mistakes(TorchTest):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("the ranks train different networks", done.stderr)
 
+    def test_an_optimizer_that_cannot_be(self):
+        done = self.run_script(ATTACH.replace("SGD()", "SGD(lr=-1)"), LOOP, ranks=2)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("ValueError: --lr", done.stderr)
+
     def test_a_server_without_the_loop(self):
         done = self.run_script(ATTACH, "for lease in job if job.is_worker else []:",
                                "    loss = net(torch.ones(len(lease), 2)).sum()",
