@@ -321,10 +321,13 @@ class Modules(TorchTest):
                    "    if ends == 0:",
                    "        sys.exit(3)",
                    "    assert os.waitstatus_to_exitcode(os.waitpid(ends, 0)[1]) == 3",
+                   "    begins, begun = os.pipe()",
                    "    sleeps = os.fork()",
                    "    if sleeps == 0:",
+                   "        os.write(begun, b'x')",  # Python drops signals that come before
                    "        time.sleep(60)",
                    "        os._exit(0)",
+                   "    os.read(begins, 1)",
                    "    os.kill(sleeps, signal.SIGTERM)",
                    "    assert os.waitstatus_to_exitcode(os.waitpid(sleeps, 0)[1]) == -signal.SIGTERM",
                    "assert not job.stopped")
