@@ -55,6 +55,7 @@ class Network(Protocol):
     name: str
     parameters: list[tuple[str, numpy.ndarray]]
     state: list[tuple[str, numpy.ndarray]]
+    fixed: str  # checksum of values that do not travel: the same on all ranks
     test_samples: int
 
     def begin(self, model: Any) -> None:
@@ -117,6 +118,10 @@ class Job:
     def __init__(self, train_samples: int, options: dict[str, Any]) -> None:
         if train_samples < 1:
             raise ValueError(f"[join] train_samples must be at least 1; got {train_samples}")
+        for name in options:
+            if (instead := _INSTEAD.get(name.replace("-", "_"))) is not None:
+                raise ValueError(f"[join] {name} is no option of a job that a program computes; "
+                                 f"expected {instead}")
         self._train_samples = train_samples
         self._process = os.getpid()
         self._network: Network | None = None
@@ -158,7 +163,13 @@ class Job:
         return self
 
     def _stop(self, number: int, _frame: Any) -> None:
-        """The first request ends the job with a checkpoint, a second Ctrl-C the process."""
+        """The first request ends the job with a checkpoint, a second Ctrl-C the process. Forked
+        processes (of a data loader) end as the program does, but for TERM, by which they are ended."""
+        if os.getpid() != self._process:
+            if number == signal.SIGTERM:
+                signal.signal(number, self._handlers[number] or signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+            return
         if self._signalled and number == signal.SIGINT:
             os._exit(130)
         self._signalled = True
@@ -178,8 +189,8 @@ class Job:
         network = self._network
         self._state = "over"
         _raised_in_order(lambda: core.start(network.name, network.parameters, network.state,
-                                            self._train_samples, network.test_samples,
-                                            arguments(self._more)))
+                                            network.fixed, self._train_samples,
+                                            network.test_samples, arguments(self._more)))
         self._state = "running"
         while (step := core.next()) is not None:
             model, trains, ids, epoch = step
@@ -208,6 +219,9 @@ class Job:
         text = _raised_in_order(self._core.finish)
         self.summary = json.loads(text) if text else {}
         self.stopped = self._signalled or self._core.stopped
+        if not self.summary.get("outputs_saved", True):
+            raise OSError("[job] some results could not be saved, see the log above; expected an "
+                          "out folder with room that can be written")
 
     def __exit__(self, kind: Any, failure: BaseException | None, _trace: Any) -> None:
         for number, handler in self._handlers.items():
@@ -219,14 +233,32 @@ class Job:
             sys.stderr.flush()
             self._core.abort(f"the program raised {kind.__name__}: {failure}")
         if self._state == "new":
+            left = "left without training; try: for lease in job, on every rank, servers too"
+            if self.size > 1:
+                self._core.abort(left)
             self._finish()
-            raise JobError("[job] left without training; try: for lease in job")
+            raise JobError(f"[job] {left}")
         if self._state == "running":  # the program has left its loop
             self._core.request_stop()
             self._core.leave()
             self._finish()
         if self._signalled and failure is None:
             sys.exit(75)
+
+
+_OPTIMIZER = "cohort.SGD(...) or cohort.AdamW(...), handed to cohort.torch.attach"
+# Options of `cohort train` that a job does not take, and what to use in their place.
+_INSTEAD = {
+    **dict.fromkeys(("lr", "optimizer", "momentum", "nesterov", "weight_decay", "beta1", "beta2",
+                     "epsilon"), _OPTIMIZER),
+    "data": "train_samples, and the samples of lease.ids in the loop",
+    "model": "a module, handed to cohort.torch.attach",
+    "init": "a module with these values, for instance of cohort.torch.load(net, file)",
+    "precision": "float32, or torch.autocast in the loop's body",
+    "augment": "samples that the loop's body has transformed",
+    "dry_run": "none: the program starts the training",
+    "dump_config": "none: out holds the options of a run",
+}
 
 
 def _raised_in_order(call: Callable[[], Any]) -> Any:
@@ -254,7 +286,8 @@ def join(*, train_samples: int, **options: Any) -> Job:
 
     train_samples: size of the training set; leases hold ids from 0 to it
     options: those of `cohort train` (docs/options.md) with underscores for dashes: arch, servers,
-             mode, out, samples or epochs, batch, resume, inject, target_accuracy ...
+             mode, out, samples or epochs, batch, resume, inject, target_accuracy ... but for those
+             of the network, its data and its optimizer, which the program gives
     Errors: ValueError for a wrong option, RuntimeError when MPI or a rank fails; an exception in the
     loop ends the job on all ranks. Ctrl-C and TERM write a checkpoint and end the program with exit
     code 75: resume=True goes on. MPI that mpi4py has started is used, if it allows threads.

@@ -11,7 +11,7 @@ import copy
 import math
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy
@@ -33,7 +33,8 @@ def attach(net: torch.nn.Module, job: Job, optimizer: SGD | AdamW,
     """Gives the job a module to train, before its loop; the optimizer runs where the updates do.
 
     net: on the CPU, parameters and floating-point buffers in float32. Its initial values on rank 0
-         are everybody's. Buffers of whole numbers stay each rank's own.
+         are everybody's. Buffers of whole numbers, and those that are not finite when this is called
+         (masks of -inf), stay each rank's own, as frozen parameters do.
     evaluate: (module in eval mode, ids [n]) -> (mean loss, number of correct ones) of samples of the
               test set, under no_grad; None: nothing is evaluated
     test_samples: size of the test set
@@ -52,7 +53,8 @@ def load(net: torch.nn.Module, file: str | os.PathLike) -> torch.nn.Module:
     """Copies the tensors of a trained job's model.h5 into a module. Returns net.
     Errors: OSError when the file cannot be read, JobError when it is of another module."""
     tensors = load_model(file)
-    own = dict(_tensors(net.named_parameters()) + _tensors(net.named_buffers()))
+    own = {name: tensor for name, tensor in _tensors(net)
+           if name in tensors or bool(tensor.isfinite().all())}
     if tensors.keys() != own.keys():
         raise JobError(f"[{file}] holds another module; only there: "
                        f"{sorted(tensors.keys() - own.keys())}, only here: "
@@ -63,11 +65,34 @@ def load(net: torch.nn.Module, file: str | os.PathLike) -> torch.nn.Module:
     return net
 
 
-def _tensors(named: Any) -> list[tuple[str, torch.Tensor]]:
-    """Those that are trained, or travel as state."""
-    return [(name, tensor) for name, tensor in named
-            if tensor.is_floating_point() and (tensor.requires_grad
-                                               or not isinstance(tensor, torch.nn.Parameter))]
+def _trained(net: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    return [(name, parameter) for name, parameter in net.named_parameters()
+            if parameter.requires_grad]
+
+
+def _state(net: torch.nn.Module, own: Collection[str] = ()) -> list[tuple[str, torch.Tensor]]:
+    """Buffers that travel. own: names of those that stay where they are"""
+    return [(name, buffer) for name, buffer in net.named_buffers()
+            if buffer.is_floating_point() and name not in own]
+
+
+def _tensors(net: torch.nn.Module, own: Collection[str] = ()) -> list[tuple[str, torch.Tensor]]:
+    return _trained(net) + _state(net, own)
+
+
+def _layout(tensors: list[tuple[str, torch.Tensor]]) -> list[tuple[str, int, int]]:
+    """Name, object and memory of each."""
+    return [(name, id(tensor), tensor.data_ptr()) for name, tensor in tensors]
+
+
+def _checksum(net: torch.nn.Module, sent: Collection[str]) -> int:
+    """Of the values that do not travel, CRC-32."""
+    crc = 0
+    for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
+        if name not in sent and not tensor.is_meta:
+            values = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+            crc = zlib.crc32(values.numpy(), zlib.crc32(name.encode(), crc))
+    return crc
 
 
 def _array(tensor: torch.Tensor) -> numpy.ndarray:
@@ -80,11 +105,11 @@ class _Binding:
     ranges: (begin, end) of the flat gradient, floats; of_parameter[i] the range of parameter i
     """
 
-    def __init__(self, net: torch.nn.Module, model: Any) -> None:
+    def __init__(self, net: torch.nn.Module, model: Any, own_buffers: Collection[str]) -> None:
         self.net = net
-        self.parameters = _tensors(net.named_parameters())
+        self.parameters = _trained(net)
         self.gradients = []
-        self.state = _tensors(net.named_buffers())
+        self.state = _state(net, own_buffers)
         self.flat = torch.from_numpy(model.parameters)
         flat_gradient = torch.from_numpy(model.gradients)
         flat_state = torch.from_numpy(model.state)
@@ -178,7 +203,9 @@ class _Module:
         self._job = job
         self._evaluate = evaluate
         self.test_samples = test_samples
-        trained, state = _tensors(net.named_parameters()), _tensors(net.named_buffers())
+        self._own_buffers = frozenset(name for name, buffer in _state(net)
+                                      if not buffer.is_meta and not bool(buffer.isfinite().all()))
+        trained, state = _trained(net), _state(net, self._own_buffers)
         if not trained:
             raise JobError("[attach] the module has no parameter that requires a gradient")
         for name, tensor in trained + state:
@@ -189,15 +216,15 @@ class _Module:
         self.state = [(name, _array(tensor)) for name, tensor in state]
         layout = repr([(name, tuple(tensor.shape)) for name, tensor in trained + state])
         self.name = f"{type(net).__name__}-{zlib.crc32(layout.encode()):08x}"
-        self._layout = [(name, id(tensor)) for name, tensor in trained + state]
+        self._layout = _layout(trained + state)
+        self.fixed = f"{_checksum(net, {name for name, _ in trained + state}):08x}"
         self._bindings: dict[int, _Binding] = {}
         self._countdown: _Countdown | None = None
 
     def begin(self, model: Any) -> None:
+        self._check_layout()
         if self._countdown is None:
             self._countdown = _Countdown(self._bind(model), self._job)
-        else:
-            self._check_layout()
         self._countdown.begin()
 
     def end(self, loss: float) -> None:
@@ -205,13 +232,14 @@ class _Module:
 
     def evaluate(self, model: Any, ids: numpy.ndarray) -> tuple[float, float]:
         binding = self._bind(model)
-        was_training = binding.net.training
+        were_training = [(module, module.training) for module in binding.net.modules()]
         binding.net.eval()
         try:
             with torch.no_grad():
                 loss, correct = self._evaluate(binding.net, ids)
         finally:
-            binding.net.train(was_training)
+            for module, training in were_training:
+                module.training = training
         return float(loss) * len(ids), float(correct)
 
     def detach(self) -> None:
@@ -227,14 +255,16 @@ class _Module:
         if model.number not in self._bindings:
             own = self._job.is_worker and model.number == 0
             self._bindings[model.number] = _Binding(
-                self._net if own else copy.deepcopy(self._net), model)
+                self._net if own else copy.deepcopy(self._net), model, self._own_buffers)
+            if own:
+                self._layout = _layout(_tensors(self._net, self._own_buffers))
         return self._bindings[model.number]
 
     def _check_layout(self) -> None:
-        now = [(name, id(tensor)) for name, tensor in
-               _tensors(self._net.named_parameters()) + _tensors(self._net.named_buffers())]
+        now = _layout(_tensors(self._net, self._own_buffers))
         if now != self._layout:
-            changed = sorted({name for name, _ in set(now) ^ set(self._layout)})
+            changed = sorted({name for name, *_ in set(now) ^ set(self._layout)})
             raise JobError(f"[{', '.join(changed[:5])}] the module has other parameters or buffers "
-                           "than when it was attached; change it before cohort.torch.attach, and "
-                           "in the loop only their values")
+                           "than when it was attached, or other memory for them; change it (to(), "
+                           "requires_grad, .data) before cohort.torch.attach, and afterwards only "
+                           "values, by copy_()")

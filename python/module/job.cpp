@@ -47,8 +47,9 @@ private:
 };
 
 std::string text_of(const NetworkFacts& network) {
-    std::string text = fmt::format("{}, {} train samples, {} test samples", network.name,
-                                   network.train_samples, network.test_samples);
+    std::string text =
+        fmt::format("{}, {} train samples, {} test samples, checksum of frozen values {}",
+                    network.name, network.train_samples, network.test_samples, network.fixed);
     for (const auto* tensors : {&network.parameters, &network.state}) {
         for (const NamedTensor& tensor : *tensors) {
             text += fmt::format("; {} {}", tensor.name, to_string(tensor.shape));
@@ -70,12 +71,6 @@ ProgramJob::ProgramJob(const std::vector<std::string>& arguments) : arguments_(a
                                                   .chunk_bytes = options_.chunk_bytes,
                                                   .device = options_.device,
                                                   .server_device = options_.server_device});
-}
-
-ProgramJob::~ProgramJob() {
-    if (thread_.joinable()) {  // the program is gone: the world's end ends the job
-        thread_.detach();
-    }
 }
 
 /// The command line of the constructor, then these.
@@ -100,12 +95,14 @@ void ProgramJob::check_same_network(const NetworkFacts& network) {
     std::string all = own;
     static_cast<void>(world_->agree(ExitCode::kDone, all));
     const bool same = world_->rank() != 0 || all == own;
-    std::string message = same ? ""
-                               : error_message({.where = network.name,
-                                                .what = "the ranks train different networks",
-                                                .expected = "the same one, on the same samples",
-                                                .got = "\n" + all,
-                                                .hint = "the same program on all ranks"});
+    std::string message =
+        same ? ""
+             : error_message({.where = network.name,
+                              .what = "the ranks train different networks",
+                              .expected = "the same one, on the same samples",
+                              .got = "\n" + all,
+                              .hint = "the same program on all ranks, frozen values from the "
+                                      "same seed or file"});
     if (const ExitCode code = world_->agree(same ? ExitCode::kDone : ExitCode::kUsage, message);
         code != ExitCode::kDone) {
         throw Error(code, world_->rank() == 0 ? message : "");
@@ -147,6 +144,9 @@ void ProgramJob::start(NetworkFacts network, const std::vector<std::string>& arg
         prepare(std::move(network), arguments);
     } catch (const Error&) {  // on all ranks, in order
         trainer_.reset();
+        world_->finalize();
+        throw;
+    } catch (const CLI::ParseError&) {  // the same
         world_->finalize();
         throw;
     }

@@ -20,6 +20,7 @@ struct NetworkFacts {
     std::string name;                     ///< identifies it in checkpoints
     std::vector<NamedTensor> parameters;  ///< values: those of rank 0 count
     std::vector<NamedTensor> state;       ///< the same
+    std::string fixed;                    ///< checksum of what does not travel
     std::int64_t train_samples = 0;
     std::int64_t test_samples = 0;  ///< 0: the program evaluates nothing
 };
@@ -33,7 +34,8 @@ public:
     explicit ProgramJob(const std::vector<std::string>& arguments);
     ProgramJob(const ProgramJob&) = delete;
     ProgramJob& operator=(const ProgramJob&) = delete;
-    ~ProgramJob();
+    /// Only where may_be_destroyed().
+    ~ProgramJob() = default;
 
     [[nodiscard]] const World& world() const noexcept { return *world_; }
     [[nodiscard]] const TrainOptions& options() const noexcept { return options_; }
@@ -49,6 +51,8 @@ public:
     /// Waits until the training is over, and ends the ranks' world. Collective. Errors: those of
     /// Trainer::run. @return the summary as JSON, on rank 0; else empty
     [[nodiscard]] std::string finish();
+    /// Whether no thread of the job runs; in the process that made it.
+    [[nodiscard]] bool may_be_destroyed() const noexcept { return !thread_.joinable(); }
     /// Ends the processes of all ranks because of this one.
     [[noreturn]] void abort(const std::string& reason);
     /// Whether a request to stop ended the job, on rank 0.

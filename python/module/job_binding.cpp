@@ -1,6 +1,8 @@
 #include "python/module/job_binding.hpp"
 
 #include <pybind11/stl.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -22,6 +24,18 @@ namespace {
 using FloatArray = py::array_t<float, py::array::c_style | py::array::forcecast>;
 /// Name and values.
 using NamedArray = std::pair<std::string, FloatArray>;
+
+/// Destroys a job. One whose threads run, and the copy in a process that was forked from its own,
+/// stay in memory: the process's end ends them.
+struct DestroyJob {
+    pid_t process = ::getpid();
+
+    void operator()(ProgramJob* job) const {
+        if (process == ::getpid() && job->may_be_destroyed()) {
+            delete job;  // NOLINT(cppcoreguidelines-owning-memory)
+        }
+    }
+};
 
 /// How long a wait goes on before signals are looked at.
 constexpr Clock::Seconds kLook{0.1};
@@ -80,11 +94,13 @@ py::object next_step(ProgramJob& job) {
 }
 
 void start(ProgramJob& job, const std::string& name, const std::vector<NamedArray>& parameters,
-           const std::vector<NamedArray>& state, std::int64_t train_samples,
-           std::int64_t test_samples, const std::vector<std::string>& arguments) {
+           const std::vector<NamedArray>& state, const std::string& fixed,
+           std::int64_t train_samples, std::int64_t test_samples,
+           const std::vector<std::string>& arguments) {
     NetworkFacts network{.name = name,
                          .parameters = tensors_of(parameters),
                          .state = tensors_of(state),
+                         .fixed = fixed,
                          .train_samples = train_samples,
                          .test_samples = test_samples};
     const py::gil_scoped_release released;
@@ -126,7 +142,7 @@ void bind_job(py::module_& module) {
             return offsets_of(model.graph().state());
         });
     using Unlocked = py::call_guard<py::gil_scoped_release>;
-    py::class_<ProgramJob>(module, "Job")
+    py::class_<ProgramJob, std::unique_ptr<ProgramJob, DestroyJob>>(module, "Job")
         .def(py::init<const std::vector<std::string>&>(), "arguments"_a, Unlocked())
         .def_property_readonly("rank", [](const ProgramJob& job) { return job.world().rank(); })
         .def_property_readonly("size", [](const ProgramJob& job) { return job.world().size(); })

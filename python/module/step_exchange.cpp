@@ -50,7 +50,10 @@ std::optional<BatchResult> StepExchange::compute(OfferedStep step, StepObserver&
     bool interrupted = false;
     try {
         for (;;) {
-            changed_.wait(lock, [&] { return entry->announced || entry->result || left_; });
+            changed_.wait(lock, [&] {
+                const bool over = left_ || (closed_ && current_ != entry);
+                return entry->announced || entry->result || over;
+            });
             if (entry->announced) {
                 const auto [begin, end] = *entry->announced;
                 lock.unlock();

@@ -34,9 +34,10 @@ class StepExchange {
 public:
     // The job's threads:
     /// Nothing when the observer interrupts the step: what the program makes of it is not used.
-    /// After leave(): no samples were computed, the loss is not finite, the gradient is what it is.
+    /// After leave(), and after close() for steps that the program has not begun: no samples were
+    /// computed, the loss is not finite, the gradient is what it is.
     [[nodiscard]] std::optional<BatchResult> compute(OfferedStep step, StepObserver& observer);
-    /// There will be no more steps.
+    /// There will be no more steps; those in the queue are given back.
     void close();
 
     // The program's thread, and threads of its backward pass:

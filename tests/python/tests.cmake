@@ -12,7 +12,7 @@ if(TARGET _cohort)
   add_test(NAME python_torch_test COMMAND ${COHORT_TORCH_PYTHON}
     ${CMAKE_CURRENT_SOURCE_DIR}/python/torch_test.py $<TARGET_FILE:cohort>
     ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
-  cohort_test_properties(python_torch_test TIMEOUT 400 PROCESSORS 2 LABELS mpi fault)
+  cohort_test_properties(python_torch_test TIMEOUT 700 PROCESSORS 2 LABELS mpi fault)
   foreach(entry python_package_test python_torch_test)
     set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT
       "PYTHONPATH=$<TARGET_FILE_DIR:_cohort>/..")

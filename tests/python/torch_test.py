@@ -28,6 +28,12 @@ import cohort  # noqa: E402
 MPIRUN = []
 JOB = pathlib.Path(__file__).with_name("train_job.py")
 SERVERS = {"arch": "servers", "servers": 1}
+# Lines of scripts.
+ATTACH = "net = cohort.torch.attach(torch.nn.Linear(2, 2), job, cohort.SGD())"
+LOOP = """for lease in job:
+        loss = net(torch.ones(len(lease), 2)).square().mean()
+        loss.backward()
+        lease.done(loss)"""
 
 
 class TorchTest(unittest.TestCase):
@@ -51,6 +57,15 @@ class TorchTest(unittest.TestCase):
         notes = self.folder / "0.json"
         summary = json.loads(notes.read_text())["summary"] if notes.exists() else {}
         return summary, done.stderr
+
+    def run_script(self, *lines, ranks=1, **options):
+        """Lines of the job's body, behind `with ... as job`."""
+        options = {"train_samples": 64, "batch": 32, "out": self.out, **options}
+        code = "\n    ".join(["import os, sys, cohort, torch", f"out = {self.out!r}",
+                              f"with cohort.join(**{options!r}) as job:", *lines])
+        code = code.replace("\n    out =", "\nout =").replace("\n    with", "\nwith")
+        return subprocess.run([*(MPIRUN + ["-n", str(ranks)] if ranks > 1 else []), sys.executable,
+                               "-c", code], capture_output=True, text=True, check=False, timeout=100)
 
     def leases(self, rank):
         return json.loads((self.folder / f"{rank}.json").read_text())["leases"]
@@ -137,6 +152,24 @@ class Runs(TorchTest):
         self.assertIn("resuming from", log)
         self.check_accounts(summary)
 
+    def test_a_stop_while_rank_0_evaluates(self):
+        process = subprocess.Popen(
+            self.command(3, {**SERVERS, "mode": "asgd", "samples": 1_000_000, "pause": 0.01,
+                             "trouble": "slow evaluation", "eval_every_samples": 100,
+                             "eval_share": 1}, False),
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for _ in range(600):
+            if (self.folder / "evaluating").exists():
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGUSR1)
+        try:
+            log = process.communicate(timeout=60)[1]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        self.assertEqual(process.returncode, 75, log)
+
     def test_an_error_in_the_loop_ends_all_ranks(self):
         begin = time.monotonic()
         _, log = self.run_job(3, code=1, samples=100_000, trouble="error", mode="ssgd", **SERVERS)
@@ -209,19 +242,95 @@ class Mistakes(TorchTest):
         for options, text in (({"mode": "nix"}, "nix"), ({"batch": 0}, "--batch")):
             with self.assertRaisesRegex(ValueError, text):
                 cohort.join(train_samples=100, out=self.out, **options)
+        for name, instead in (("lr", "cohort.SGD"), ("init", "cohort.torch.load"), ("model", "attach"),
+                              ("precision", "autocast"), ("augment", "loop's body")):
+            with self.assertRaisesRegex(ValueError, rf"\[join\] {name} .*{instead}"):
+                cohort.join(train_samples=100, out=self.out, **{name: "1"})
         with self.assertRaisesRegex(ValueError, "train_samples"):
             cohort.join(train_samples=0, out=self.out)
 
     def test_modules_that_cannot_be_trained(self):
         for text, make in (("no parameter that requires a gradient", "torch.nn.ReLU()"),
-                           ("try net.float().cpu()", "torch.nn.Linear(2, 2).half()")):
-            code = ("import cohort, torch\n"
-                    f"with cohort.join(train_samples=9, out={self.out!r}) as job:\n"
-                    f"    cohort.torch.attach({make}, job, cohort.SGD())\n")
-            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                                  check=False)
+                           ("try net.float().cpu()", "torch.nn.Linear(2, 2).half()"),
+                           ("got torch.complex64", "torch.nn.Linear(2, 2, dtype=torch.complex64)")):
+            done = self.run_script(f"cohort.torch.attach({make}, job, cohort.SGD())")
             self.assertEqual(done.returncode, 1)
             self.assertIn(text, done.stderr)
+
+    def test_parameters_that_leave_the_jobs_memory(self):
+        done = self.run_script(ATTACH, LOOP, "    net.double()")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("[bias, weight] the module has other parameters", done.stderr)
+
+    def test_frozen_values_that_differ_among_ranks(self):
+        done = self.run_script("net = torch.nn.Linear(2, 2)", "net.bias.requires_grad_(False)",
+                               "net.bias.fill_(job.rank)",
+                               "cohort.torch.attach(net, job, cohort.SGD())", LOOP, ranks=2)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("the ranks train different networks", done.stderr)
+
+    def test_an_optimizer_that_cannot_be(self):
+        done = self.run_script(ATTACH.replace("SGD()", "SGD(lr=-1)"), LOOP, ranks=2)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("ValueError: --lr", done.stderr)
+
+    def test_a_server_without_the_loop(self):
+        done = self.run_script(ATTACH, "for lease in job if job.is_worker else []:",
+                               "    loss = net(torch.ones(len(lease), 2)).sum()",
+                               "    loss.backward()", "    lease.done(loss)", ranks=2, **SERVERS)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("left without training; try: for lease in job, on every rank", done.stderr)
+
+    def test_results_that_cannot_be_saved(self):
+        done = self.run_script(ATTACH, LOOP, f"    os.makedirs({self.out!r} + '/model.h5/x', exist_ok=True)")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("OSError: [job] some results could not be saved", done.stderr)
+
+
+class Modules(TorchTest):
+
+    def check(self, *lines):
+        done = self.run_script(*lines)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_mask_of_infinities_stays_as_it_is(self):
+        self.check("net = torch.nn.Linear(2, 2)",
+                   "net.register_buffer('mask', torch.tensor([0.0, -torch.inf]))",
+                   "net.register_buffer('kept', torch.tensor([3.0]))",
+                   "cohort.torch.attach(net, job, cohort.SGD())", LOOP,
+                   "assert net.mask.tolist() == [0.0, -torch.inf] and net.kept.tolist() == [3.0]",
+                   "tensors = cohort.load_model(out + '/model.h5')",
+                   "assert tensors.keys() == {'weight', 'bias', 'kept'}, tensors.keys()",
+                   "cohort.torch.load(net, out + '/model.h5')")
+
+    def test_an_evaluation_leaves_modes_as_they_are(self):
+        self.check("net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))",
+                   "net[1].eval()",
+                   "modes = []",
+                   "def evaluate(net, ids):",
+                   "    modes.append([module.training for module in net.modules()])",
+                   "    return 1.0, 0",
+                   "cohort.torch.attach(net, job, cohort.SGD(), evaluate, 4)", LOOP,
+                   "assert modes and not any(modes[0]), modes",
+                   "assert net.training and net[0].training and not net[1].training")
+
+    def test_forked_processes(self):
+        """One ends by itself, the other by TERM; the job goes on."""
+        self.check("import signal, time", ATTACH, LOOP,
+                   "    ends = os.fork()",
+                   "    if ends == 0:",
+                   "        sys.exit(3)",
+                   "    assert os.waitstatus_to_exitcode(os.waitpid(ends, 0)[1]) == 3",
+                   "    begins, begun = os.pipe()",
+                   "    sleeps = os.fork()",
+                   "    if sleeps == 0:",
+                   "        os.write(begun, b'x')",  # Python drops signals that come before
+                   "        time.sleep(60)",
+                   "        os._exit(0)",
+                   "    os.read(begins, 1)",
+                   "    os.kill(sleeps, signal.SIGTERM)",
+                   "    assert os.waitstatus_to_exitcode(os.waitpid(sleeps, 0)[1]) == -signal.SIGTERM",
+                   "assert not job.stopped")
 
 
 if __name__ == "__main__":

@@ -51,6 +51,9 @@ def main():
     x, y = data()
 
     def evaluate(net, ids):
+        if trouble == "slow evaluation":
+            (pathlib.Path(notes) / "evaluating").touch()
+            time.sleep(1)
         outputs = forward(net, x[ids])
         loss = torch.nn.functional.cross_entropy(outputs, y[ids])
         return loss, (outputs.argmax(1) == y[ids]).sum()
