@@ -39,8 +39,11 @@ public:
                              logits.data(), count);
             sample.samples = 1;
             sample.logits = logits.data();
-            sample.labels = slice.labels == nullptr ? nullptr : slice.labels + n * rows_;
-            sample.targets = slice.targets == nullptr ? nullptr : slice.targets + n * outputs_;
+            if (kind_ == LossKind::kMeanSquaredError) {
+                sample.targets += n * outputs_;
+            } else {
+                sample.labels += n * rows_;
+            }
             sample.gradient = slice.gradient == nullptr ? nullptr : gradient.data();
             add(sample);
             if (slice.gradient != nullptr) {

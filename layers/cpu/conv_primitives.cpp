@@ -215,14 +215,15 @@ ConvChoice ConvPlan::choose_by_rule(Direction direction, std::int64_t samples) c
     const Shape& x = input().shape;
     const bool large = x[0] >= kFewestChannels && spec_.options.channels >= kFewestChannels &&
                        x[1] >= kSmallestMap && x[2] >= kSmallestMap;
-    for (auto choice = all.rbegin(); choice != all.rend(); ++choice) {
+    ConvChoice chosen = all.front();
+    for (const ConvChoice& choice : all) {  // a later one is faster
         const bool wanted =
-            choice->algorithm == kWinograd ? large : choice->type != ElementType::kF32;
-        if (wanted && usable(direction, *choice, samples)) {
-            return *choice;
+            choice.algorithm == kWinograd ? large : choice.type != ElementType::kF32;
+        if (wanted && usable(direction, choice, samples)) {
+            chosen = choice;
         }
     }
-    return all.front();
+    return chosen;
 }
 
 ConvChoice ConvPlan::choose(Direction direction, std::int64_t samples) {

@@ -77,11 +77,14 @@ std::map<std::string, PytorchName> names_of_pytorch(const Graph& graph) {
         const bool numbered =
             at != std::string::npos && at + 2 < layer.name.size() &&
             layer.name.find_first_not_of("0123456789", at + 2) == std::string::npos;
-        const std::string module = (numbered ? layer.name.substr(0, at) : layer.name) + ".";
+        const std::string module = numbered ? layer.name.substr(0, at) : layer.name;
         const std::string number = numbered ? layer.name.substr(at + 1) : "l0";
-        names[layer.name + ".weight_input"] = {module + "weight_ih_" + number, ""};
-        names[layer.name + ".weight_hidden"] = {module + "weight_hh_" + number, ""};
-        names[layer.name + ".bias"] = {module + "bias_ih_" + number, module + "bias_hh_" + number};
+        const auto name = [&](const char* tensor) {
+            return fmt::format("{}.{}_{}", module, tensor, number);
+        };
+        names[layer.name + ".weight_input"] = {name("weight_ih"), ""};
+        names[layer.name + ".weight_hidden"] = {name("weight_hh"), ""};
+        names[layer.name + ".bias"] = {name("bias_ih"), name("bias_hh")};
     }
     return names;
 }

@@ -296,7 +296,7 @@ std::string OnnxBuilder::layer_name(const onnx::Node& node, const OnnxTensor& we
 
 Value OnnxBuilder::add_layer(std::shared_ptr<const Layer> layer, Value input,
                              const onnx::Node& node, const OnnxTensor& weight,
-                             std::map<std::string, const std::vector<float>*> values) {
+                             const std::map<std::string, const std::vector<float>*>& values) {
     const std::string name = layer_name(node, weight);
     const bool embedding = layer->kind() == "embedding";
     const Value output = net_.append(std::move(layer), {input}, name);
@@ -305,7 +305,7 @@ Value OnnxBuilder::add_layer(std::shared_ptr<const Layer> layer, Value input,
     }
     for (const auto& [tensor, numbers] : values) {
         if (numbers != nullptr) {
-            start_.emplace(name + "." + tensor, *numbers);
+            start_.emplace(fmt::format("{}.{}", name, tensor), *numbers);
         }
     }
     return output;

@@ -63,7 +63,7 @@ public:
     /// @param values  tensors by their names within the layer
     Value add_layer(std::shared_ptr<const Layer> layer, Value input, const onnx::Node& node,
                     const OnnxTensor& weight,
-                    std::map<std::string, const std::vector<float>*> values);
+                    const std::map<std::string, const std::vector<float>*>& values);
     /// Adds a layer whose weight is the table of an embedding made of the tensor of that origin;
     /// nullopt: there is none.
     [[nodiscard]] std::optional<Value> add_tied(Value input, const OnnxTensor& table);

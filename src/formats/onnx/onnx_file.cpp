@@ -180,9 +180,10 @@ std::string attribute_text(const onnx::Node& node, std::string_view name) {
 
 std::vector<std::int64_t> attribute_ints(const onnx::Node& node, std::string_view name,
                                          std::vector<std::int64_t> missing) {
-    const onnx::Attribute* found = find_attribute(node, name);
-    return found == nullptr ? missing
-                            : std::vector<std::int64_t>(found->ints().begin(), found->ints().end());
+    if (const onnx::Attribute* found = find_attribute(node, name)) {
+        return {found->ints().begin(), found->ints().end()};
+    }
+    return missing;
 }
 
 }  // namespace cohort

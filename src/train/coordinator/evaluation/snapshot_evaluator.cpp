@@ -40,7 +40,7 @@ struct EvaluatorParts {
                             ReplicaOptions{.deterministic = parts.options.deterministic})),
           loader(parts.test_set, {.prefetch = 1, .allocator = host_allocator(*device)}) {}
 
-    void load(const Submitted& snapshot) {
+    void load(const Submitted& snapshot) const {
         Stream& stream = replica->stream();
         stream.copy(replica->parameters().data(), snapshot.parameters.data(),
                     replica->parameters().size_bytes());
