@@ -67,7 +67,8 @@ def main():
             time.sleep(pause)
             if trouble == "parameters":
                 net.more = torch.nn.Linear(2, 2)
-            loss = loss_of(net, x[lease.ids], y[lease.ids])
+            ids = lease.ids if len(lease.ids) > 1 else lease.ids.repeat(2)  # BatchNorm1d refuses one
+            loss = loss_of(net, x[ids], y[ids])
             if trouble == "error" and job.rank == job.size - 1:
                 raise KeyError("a mistake")
             loss.backward()
