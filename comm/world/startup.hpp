@@ -17,8 +17,9 @@ struct StartupRoster {
     int tag_limit = 32767;
 };
 
-/// Starts MPI, unless somebody else has in this process, with MPI_THREAD_MULTIPLE; false then. Of
-/// this library only one thread at a time may call it: this one, until another takes its place.
+/// Starts MPI with MPI_THREAD_MULTIPLE. False where MPI had been started in this process before, as
+/// mpi4py does: then it stays as it is. Only one thread of this library at a time calls MPI: the
+/// calling one, until another takes its place.
 /// Errors: PeerError.
 [[nodiscard]] bool start_mpi();
 /// Collective over `comms.world`: makes the other communicators and the map, and checks that all

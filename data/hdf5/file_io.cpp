@@ -149,7 +149,7 @@ std::uint32_t file_crc32(const FileDescriptor& file, std::string_view path, std:
 }
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t crc) {
-    if (bytes.empty()) {  // zlib begins anew at a null pointer
+    if (bytes.empty()) {  // zlib's crc32 begins a new sum at a null pointer
         return crc;
     }
     return static_cast<std::uint32_t>(

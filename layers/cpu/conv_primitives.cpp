@@ -77,7 +77,7 @@ bool winograd_possible(const ConvOptions& o) {
     return o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1;
 }
 
-/// What a direction may be; the first one is there on every machine.
+/// The kernels to choose from for one direction; every machine has the first of them.
 std::vector<ConvChoice> candidates(const ConvOptions& options, Precision precision) {
     std::vector<ConvChoice> all{{kDirect, ElementType::kF32, {}}};
     if (winograd_possible(options)) {

@@ -25,7 +25,7 @@ struct OfferedStep {
 };
 
 /// Where threads of the job hand steps to the thread that runs the program's loop. A step goes its
-/// way in numbered moves; whoever waits sleeps:
+/// way in numbered moves; a thread that waits sleeps:
 ///  1. compute() puts the step into the queue and waits; next() takes it out.
 ///  2. announce() says that a range of the gradient is final and waits; compute() passes it on, on
 ///     its own thread, and lets the program go on. So what slows the job's thread slows the step.
@@ -34,8 +34,8 @@ class StepExchange {
 public:
     // The job's threads:
     /// Nothing when the observer interrupts the step: what the program makes of it is not used.
-    /// After leave(), and after close() for steps that the program has not begun: no samples were
-    /// computed, the loss is not finite, the gradient is what it is.
+    /// A step that is offered after leave(), or that the program has not begun at close(), computes
+    /// no samples: its loss is not finite, and the gradient is left as it was.
     [[nodiscard]] std::optional<BatchResult> compute(OfferedStep step, StepObserver& observer);
     /// There will be no more steps; those in the queue are given back.
     void close();
@@ -56,7 +56,7 @@ private:
         OfferedStep step;
         std::optional<std::pair<std::int64_t, std::int64_t>> announced;
         std::optional<BatchResult> result;
-        bool withdrawn = false;  ///< nobody waits for it any more
+        bool withdrawn = false;  ///< the thread that offered the step has stopped waiting
     };
 
     void withdraw(const std::shared_ptr<Entry>& entry);
