@@ -10,7 +10,6 @@ set prefix [file normalize [file join $ModulesCurrentModulefile .. .. .. .. ..]]
 module-whatis "Cohort: data-parallel training over MPI that tolerates slow workers"
 conflict cohort
 prepend-path PATH $prefix/bin
-prepend-path MANPATH $prefix/share/man
 prepend-path CMAKE_PREFIX_PATH $prefix
 # Templates for Slurm: sbatch $COHORT_ROOT/slurm/train.sbatch ...
 setenv COHORT_ROOT $prefix/share/cohort
