@@ -98,7 +98,9 @@ std::string man(const CLI::App& root) {
     std::string text = fmt::format(
         ".TH COHORT 1 \"\" \"cohort {}\" \"User Commands\"\n.SH NAME\ncohort \\- trains neural "
         "networks data\\-parallel and tolerates slow workers\n.SH SYNOPSIS\n.B cohort\n"
-        ".I COMMAND\n[\\fIOPTION\\fR]...\n.br\n.B cohort\n\\-\\-version\n.SH DESCRIPTION\n{}\n"
+        ".I COMMAND\n[\\fIOPTION\\fR]...\n.br\n.B cohort\n\\-\\-version\n.SH DESCRIPTION\n"
+        "Each command has its own options. The documentation is in share/doc/cohort of the "
+        "installation.\n.PP\n{}\n"
         ".SH COMMANDS\n",
         version(), roff(kOrder));
     each_command(root, [&](const CLI::App& command, const std::string& name) {
