@@ -53,14 +53,12 @@ std::string type_of(const CLI::Option& option) {
     return option.get_items_expected_max() == 0 ? "" : option.get_type_name();
 }
 
-/// @param before  characters that get a backslash
-std::string escaped(const std::string& text, std::string_view before) {
-    std::string result;
+std::string escape_table(const std::string& text) {
+    std::string escaped;
     for (const char c : text) {
-        result +=
-            before.find(c) != std::string_view::npos ? fmt::format("\\{}", c) : std::string(1, c);
+        escaped += c == '|' ? "\\|" : std::string(1, c);
     }
-    return result;
+    return escaped;
 }
 
 std::string markdown(const CLI::App& root) {
@@ -76,7 +74,7 @@ std::string markdown(const CLI::App& root) {
             const std::string& value = option.get_default_str();
             text += fmt::format("| `{}` | {} | {} | {} |\n", option.get_name(false, true),
                                 type_of(option), value.empty() ? "" : "`" + value + "`",
-                                escaped(option.get_description(), "|"));
+                                escape_table(option.get_description()));
         });
     });
     return text;
