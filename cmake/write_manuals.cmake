@@ -8,16 +8,23 @@ function(words_of out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
+# Never half written: another installation of the same build may read it.
+function(put name text)
+  string(RANDOM part)
+  file(WRITE ${OUT}/${part} "${text}")
+  file(RENAME ${OUT}/${part} ${OUT}/${name})
+endfunction()
+
 words_of(text ${COHORT} options --man)
-file(WRITE ${OUT}/cohort.1 "${text}")
+put(cohort.1 "${text}")
 words_of(text ${COHORT} options --bash)
-file(WRITE ${OUT}/cohort.bash "${text}")
+put(cohort.bash "${text}")
 
 words_of(text bash ${LAUNCHER} --help)
 string(REPLACE "${LAUNCHER}" "cohort-launch" text "${text}")
 string(REPLACE "\\" "\\e" text "${text}")
 string(REPLACE "-" "\\-" text "${text}")
-file(WRITE ${OUT}/cohort-launch.1 ".TH COHORT\\-LAUNCH 1 \"\" \"cohort ${VERSION}\" \"User Commands\"
+put(cohort-launch.1 ".TH COHORT\\-LAUNCH 1 \"\" \"cohort ${VERSION}\" \"User Commands\"
 .SH NAME
 cohort\\-launch \\- starts cohort on many ranks
 .SH DESCRIPTION
