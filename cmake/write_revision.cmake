@@ -8,6 +8,7 @@ set(text "#pragma once
 #define COHORT_VERSION \"${VERSION}\"
 #define COHORT_REVISION \"${revision}\"
 #define COHORT_BUILD_TYPE \"${BUILD_TYPE}\"
+#define COHORT_COMPILER \"${COMPILER}\"
 ")
 set(old "")
 if(EXISTS ${OUT})

@@ -26,7 +26,7 @@ here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 say() { echo "launch: $*" >&2; }
 
 usage_error() { # ends with code 2
-    say "$*; launch.sh --help tells more"
+    say "$*; $0 --help tells more"
     exit 2
 }
 
@@ -41,7 +41,7 @@ read_options() {
     while (($# > 0)); do
         case $1 in
             -h | --help)
-                sed -n '3,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+                sed -n '3,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" | sed "s|jobs/launch\.sh|$0|"
                 exit 0
                 ;;
             --tcp-only) mca[btl]=self,tcp ;;

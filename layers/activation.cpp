@@ -1,5 +1,7 @@
-// Elementwise activations: ReLU, GELU (exact, with erf), sigmoid, tanh. On the CPU ReLU runs by our
-// own loops (from its output alone), the others by oneDNN.
+// Elementwise activations: ReLU, ReLU6, GELU (exact, with erf), sigmoid, tanh. On the CPU the ReLUs
+// run by our own loops (backward from their output alone), the others by oneDNN.
+#include <limits>
+
 #include "cohort/core/error.hpp"
 #include "layers/cpu/dnnl_version.hpp"
 #include "layers/cpu/elements.hpp"
@@ -18,32 +20,36 @@ dnnl::algorithm algorithm_of(ActivationKind kind) {
     }
 }
 
+bool is_relu(ActivationKind kind) {
+    return kind == ActivationKind::kRelu || kind == ActivationKind::kRelu6;
+}
+
 class ActivationCpu final : public Kernel {
 public:
     ActivationCpu(ActivationKind kind, const KernelContext& context)
         : kind_(kind), training_(context.training) {
         traits_.output = context.inputs.at(0);
-        traits_.backward_reads_inputs = kind != ActivationKind::kRelu;
-        traits_.backward_reads_output = kind == ActivationKind::kRelu;
+        traits_.backward_reads_inputs = !is_relu(kind);
+        traits_.backward_reads_output = is_relu(kind);
     }
 
-    /// ReLU alone: the others compute in single precision, between borders as well as inside.
+    /// The ReLUs alone: the others compute in single precision, between borders as well as inside.
     [[nodiscard]] static bool takes_bf16(ActivationKind kind, const KernelContext& /*context*/) {
-        return kind == ActivationKind::kRelu;
+        return is_relu(kind);
     }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
-        if (kind_ == ActivationKind::kRelu) {
+        if (is_relu(kind_)) {
             return {};
         }
         return made_.prepare(slice_sizes, [this](std::int64_t samples) { return make(samples); });
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        if (kind_ == ActivationKind::kRelu) {
+        if (is_relu(kind_)) {
             with_elements(traits_.output.type, [&](auto element) {
                 using Element = decltype(element);
-                relu_forward(as<Element>(slice.inputs[0]), as<Element>(slice.output),
+                relu_forward(as<Element>(slice.inputs[0]), bound(), as<Element>(slice.output),
                              slice.samples * traits_.output.sample_floats());
             });
             return;
@@ -62,10 +68,11 @@ public:
         if (slice.input_gradients[0] == nullptr) {
             return;
         }
-        if (kind_ == ActivationKind::kRelu) {
+        if (is_relu(kind_)) {
             with_elements(traits_.output.type, [&](auto element) {
                 using Element = decltype(element);
-                relu_backward(as<Element>(slice.output), as<Element>(slice.output_gradient),
+                relu_backward(as<Element>(slice.output), bound(),
+                              as<Element>(slice.output_gradient),
                               as<Element>(slice.input_gradients[0]),
                               slice.samples * traits_.output.sample_floats());
             });
@@ -107,6 +114,12 @@ private:
             }
             return made;
         });
+    }
+
+    /// Of a ReLU's output.
+    [[nodiscard]] float bound() const {
+        return kind_ == ActivationKind::kRelu6 ? kRelu6Bound
+                                               : std::numeric_limits<float>::infinity();
     }
 
     /// sigmoid(0) is not 0, but padding channels must stay zero.

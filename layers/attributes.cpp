@@ -166,6 +166,7 @@ constexpr Kind kKinds[] = {
     {"batch_norm",
      [](const auto& a) { return make_batch_norm(read<BatchNormOptions>("batch_norm", a)); }},
     {"relu", read_activation<ActivationKind::kRelu>},
+    {"relu6", read_activation<ActivationKind::kRelu6>},
     {"gelu", read_activation<ActivationKind::kGelu>},
     {"sigmoid", read_activation<ActivationKind::kSigmoid>},
     {"tanh", read_activation<ActivationKind::kTanh>},

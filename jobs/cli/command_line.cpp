@@ -1,31 +1,18 @@
 #include "jobs/cli/command_line.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
 
-#include "cohort/core/version.hpp"
 #include "jobs/cli/config_file.hpp"
+#include "jobs/cli/option_texts.hpp"
 #include "jobs/commands/commands.hpp"
+#include "jobs/commands/facts.hpp"
 
 namespace cohort {
 namespace {
-
-std::string escape_table(const std::string& text) {
-    std::string escaped;
-    for (const char c : text) {
-        escaped += c == '|' ? "\\|" : std::string(1, c);
-    }
-    return escaped;
-}
-
-std::string option_row(const CLI::Option& option) {
-    std::string value = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
-    return fmt::format("| `{}` | {} | {} | {} |\n", option.get_name(false, true), value,
-                       option.get_default_str().empty() ? "" : "`" + option.get_default_str() + "`",
-                       escape_table(option.get_description()));
-}
 
 /// Errors: UsageError when a word that should name a command does not.
 void check_command_words(const CLI::App& root, const std::vector<std::string>& arguments) {
@@ -55,7 +42,7 @@ void check_command_words(const CLI::App& root, const std::vector<std::string>& a
 
 CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "cohort") {
     app_.set_version_flag("--version",
-                          fmt::format("cohort {} ({}, {})", version(), revision(), build_type()));
+                          [] { return fmt::format("{}", fmt::join(build_facts(), "\n")); });
     app_.require_subcommand(1);
     const CommandGroup all(*this, app_);
     for (const auto add_commands :
@@ -101,9 +88,11 @@ CommandLine::Leaf& CommandLine::parse(std::vector<std::string> arguments) {
 
 ExitCode CommandLine::run(int argc, const char* const* argv) {
     std::vector<std::string> arguments(argv + 1, argv + argc);
-    if (arguments == std::vector<std::string>{"options", "--markdown"}) {
-        std::fputs(markdown().c_str(), stdout);
-        return ExitCode::kDone;
+    if (arguments.size() == 2 && arguments[0] == "options") {
+        if (const auto text = option_text(app_, arguments[1])) {
+            std::fputs(text->c_str(), stdout);
+            return ExitCode::kDone;
+        }
     }
     check_command_words(app_, arguments);
     Leaf& leaf = parse(arguments);
@@ -138,31 +127,6 @@ ExitCode CommandLine::run(const Leaf& leaf, const ConfigPlaces& places) {
 
 ExitCode CommandLine::report(const CLI::ParseError& error) {
     return app_.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage;
-}
-
-std::string CommandLine::markdown() {
-    std::string text =
-        "# Options\n\nMade by `cohort options --markdown` from the program's own help; do not edit."
-        " Precedence: default < config file < command line; `--samples` there also goes before "
-        "`epochs` in"
-        " the file, and the other way round. A config file is TOML, a line per option: `lr = 0.1`,"
-        " `model = \"lenet\"`, `resume = true`, `input = [\"a.npy\", \"b.npy\"]`, at the top or "
-        "below"
-        " `[train]`; `--dump-config` prints one.\n";
-    for (const std::unique_ptr<Leaf>& leaf : leaves_) {
-        const bool nested = leaf->app->get_parent() != &app_;
-        text += fmt::format(
-            "\n## cohort {}{}\n\n{}.\n\n| option | value | default | meaning |\n"
-            "|---|---|---|---|\n",
-            nested ? leaf->app->get_parent()->get_name() + " " : "", leaf->app->get_name(),
-            leaf->app->get_description());
-        for (const CLI::Option* option : leaf->app->get_options()) {
-            if (option->get_name() != "--help") {
-                text += option_row(*option);
-            }
-        }
-    }
-    return text;
 }
 
 }  // namespace cohort

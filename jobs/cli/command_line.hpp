@@ -76,9 +76,6 @@ public:
     /// Prints what a parse error asks for (help, version, message) and gives the exit code.
     ExitCode report(const CLI::ParseError& error);
 
-    /// All commands and options as Markdown, the text of docs/options.md.
-    [[nodiscard]] std::string markdown();
-
     /// @param parent  of this tree
     void add(CLI::App& parent, const std::string& name, const std::string& description,
              std::unique_ptr<Command> command);

@@ -19,7 +19,8 @@ std::vector<std::string> build_facts() {
     const UsableGpus gpus = usable_gpus();
     const std::string& detail = gpus.reported > 0 ? gpus.detail : cuda.detail;
     return {
-        fmt::format("cohort {}, revision {}, {} build", version(), revision(), build_type()),
+        fmt::format("cohort {}, revision {}, {} build by {}", version(), revision(), build_type(),
+                    compiler()),
         fmt::format("oneDNN {}, HDF5 {}", dnnl_version_text(), hdf5_version_text()),
         fmt::format("MPI: {}", mpi_library_version()),
         fmt::format("CUDA: {}, {} GPU(s){}{}", cuda.compiled ? "built in" : "not built in",

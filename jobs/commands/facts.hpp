@@ -12,6 +12,7 @@
 namespace cohort {
 
 /// Lines of the start-up header, of `cohort info`, and of the end of a run.
+/// How the program was built, with its libraries and GPUs; also `cohort --version`.
 [[nodiscard]] std::vector<std::string> build_facts();
 [[nodiscard]] std::vector<std::string> machine_facts(const LaunchEnv& env);
 [[nodiscard]] std::string model_facts(const Graph& graph);

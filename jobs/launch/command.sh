@@ -3,12 +3,15 @@
 
 # Sets `cohort`, the program.
 find_program() {
-    local built
+    local built installed=''
     built=$here/../build/release/jobs/cohort
+    [[ $here != */share/cohort/jobs ]] || installed=${here%/share/*}/bin/cohort
     if [[ -n ${COHORT:-} ]]; then
         cohort=$COHORT
     elif [[ -x $built ]]; then
         cohort=$(realpath "$built")
+    elif [[ -x $installed ]]; then
+        cohort=$installed
     elif ! cohort=$(command -v cohort); then
         usage_error "there is no $built and no cohort in PATH; build it" \
             "(cmake --preset release && cmake --build build/release) or set COHORT=FILE"

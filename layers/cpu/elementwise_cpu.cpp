@@ -34,6 +34,13 @@ COHORT_INLINE inline bool below_zero(float y) {
 COHORT_INLINE inline bool below_zero(std::uint16_t y) {
     return y > 0x8000U && y <= 0xff80U;
 }
+/// Of a positive bound.
+COHORT_INLINE inline bool at_least(float y, float bound) {
+    return y >= bound;
+}
+COHORT_INLINE inline bool at_least(std::uint16_t y, std::uint16_t bound) {
+    return y >= bound && y <= 0x7f80U;
+}
 
 template <class Element>
 COHORT_INLINE inline void relu_loop(const Element* x, Element* y, std::int64_t count) {
@@ -43,10 +50,28 @@ COHORT_INLINE inline void relu_loop(const Element* x, Element* y, std::int64_t c
 }
 
 template <class Element>
+COHORT_INLINE inline void bounded_loop(const Element* x, Element bound, Element* y,
+                                       std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        const Element above = below_zero(x[i]) ? Element{} : x[i];
+        y[i] = at_least(above, bound) ? bound : above;
+    }
+}
+
+template <class Element>
 COHORT_INLINE inline void mask_loop(const Element* y, const Element* gradient, Element* to,
                                     std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
         to[i] = at_most_zero(y[i]) ? Element{} : gradient[i];
+    }
+}
+
+template <class Element>
+COHORT_INLINE inline void bounded_mask_loop(const Element* y, Element bound,
+                                            const Element* gradient, Element* to,
+                                            std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        to[i] = at_most_zero(y[i]) || at_least(y[i], bound) ? Element{} : gradient[i];
     }
 }
 
@@ -68,13 +93,13 @@ COHORT_INLINE inline void add_loop(const Element* __restrict a, const Element* _
 }  // namespace
 
 COHORT_SIMD_CLONES
-void relu_forward(const float* __restrict x, float* __restrict y, std::int64_t count) {
-    relu_loop(x, y, count);
+void relu_forward(const float* __restrict x, float bound, float* __restrict y, std::int64_t count) {
+    bounded_loop(x, bound, y, count);
 }
 COHORT_SIMD_CLONES
-void relu_forward(const std::uint16_t* __restrict x, std::uint16_t* __restrict y,
+void relu_forward(const std::uint16_t* __restrict x, float bound, std::uint16_t* __restrict y,
                   std::int64_t count) {
-    relu_loop(x, y, count);
+    bounded_loop(x, nearest_bf16(bound), y, count);
 }
 
 COHORT_SIMD_CLONES
@@ -97,14 +122,15 @@ void relu_mask(const std::uint16_t* __restrict y, std::uint16_t* __restrict grad
 }
 
 COHORT_SIMD_CLONES
-void relu_backward(const float* __restrict y, const float* __restrict gradient,
+void relu_backward(const float* __restrict y, float bound, const float* __restrict gradient,
                    float* __restrict gradient_out, std::int64_t count) {
-    mask_loop(y, gradient, gradient_out, count);
+    bounded_mask_loop(y, bound, gradient, gradient_out, count);
 }
 COHORT_SIMD_CLONES
-void relu_backward(const std::uint16_t* __restrict y, const std::uint16_t* __restrict gradient,
-                   std::uint16_t* __restrict gradient_out, std::int64_t count) {
-    mask_loop(y, gradient, gradient_out, count);
+void relu_backward(const std::uint16_t* __restrict y, float bound,
+                   const std::uint16_t* __restrict gradient, std::uint16_t* __restrict gradient_out,
+                   std::int64_t count) {
+    bounded_mask_loop(y, nearest_bf16(bound), gradient, gradient_out, count);
 }
 
 COHORT_SIMD_CLONES

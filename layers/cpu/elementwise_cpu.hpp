@@ -10,16 +10,18 @@
 // stored.
 namespace cohort {
 
-void relu_forward(const float* x, float* y, std::int64_t count);
-void relu_forward(const std::uint16_t* x, std::uint16_t* y, std::int64_t count);
+/// y = min(max(x, 0), bound); the bound is positive, a bfloat16 too, and may be infinite.
+void relu_forward(const float* x, float bound, float* y, std::int64_t count);
+void relu_forward(const std::uint16_t* x, float bound, std::uint16_t* y, std::int64_t count);
 void relu_in_place(float* y, std::int64_t count);
 void relu_in_place(std::uint16_t* y, std::int64_t count);
 /// gradient = y > 0 ? gradient : 0, in place; y is the ReLU's output.
 void relu_mask(const float* y, float* gradient, std::int64_t count);
 void relu_mask(const std::uint16_t* y, std::uint16_t* gradient, std::int64_t count);
-/// gradient_out = y > 0 ? gradient : 0.
-void relu_backward(const float* y, const float* gradient, float* gradient_out, std::int64_t count);
-void relu_backward(const std::uint16_t* y, const std::uint16_t* gradient,
+/// gradient_out = 0 < y < bound ? gradient : 0.
+void relu_backward(const float* y, float bound, const float* gradient, float* gradient_out,
+                   std::int64_t count);
+void relu_backward(const std::uint16_t* y, float bound, const std::uint16_t* gradient,
                    std::uint16_t* gradient_out, std::int64_t count);
 /// y = a + b, then ReLU when asked.
 void add_forward(const float* a, const float* b, bool relu, float* y, std::int64_t count);

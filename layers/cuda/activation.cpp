@@ -1,4 +1,5 @@
-// Activations on a GPU. ReLU, sigmoid and tanh need their output alone to go back, GELU its input.
+// Activations on a GPU. The ReLUs, sigmoid and tanh need their output alone to go back, GELU its
+// input.
 #include "layers/cuda/kernels/element_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"

@@ -13,5 +13,8 @@ std::string_view revision() noexcept {
 std::string_view build_type() noexcept {
     return COHORT_BUILD_TYPE;
 }
+std::string_view compiler() noexcept {
+    return COHORT_COMPILER;
+}
 
 }  // namespace cohort

@@ -96,6 +96,22 @@ void check_reads_tokens(const Graph& graph, std::string_view layer, int input) {
     }
 }
 
+/// Shapes of a new layer's inputs. Errors: UsageError for one that is no value of the network,
+/// ShapeError for tokens where numbers belong and the other way round.
+std::vector<Shape> shapes_of(const Graph& graph, std::string_view layer,
+                             const std::vector<Value>& inputs) {
+    std::vector<Shape> shapes;
+    for (const Value input : inputs) {
+        if (input.index < 0 || input.index >= graph.values()) {
+            fail<UsageError>({.where = graph.name() + "." + std::string(layer),
+                              .what = "input is not a value of this network"});
+        }
+        check_reads_tokens(graph, layer, input.index);
+        shapes.push_back(graph.shape(input));
+    }
+    return shapes;
+}
+
 }  // namespace
 
 GraphBuilder::GraphBuilder(std::string name, const Shape& input) {
@@ -145,34 +161,14 @@ Value GraphBuilder::linear_tied(Value x, Value embedding, const std::string& nam
     return append(make_linear({.features = shape[0], .bias = false}), {x}, name, table);
 }
 
-void GraphBuilder::add_parameters(Graph::Node& node, const std::vector<TensorSpec>& specs,
-                                  int tied) {
-    node.tied = tied >= 0;
-    for (const TensorSpec& spec : specs) {
-        if (node.tied && node.parameter_ranges.empty()) {
-            node.parameter_ranges.push_back(tied);
-            continue;
-        }
-        node.parameter_ranges.push_back(
-            graph_.parameters_.add(node.name + "." + spec.name, spec.shape, spec.decay));
-        graph_.initialisations_.push_back(spec.initialisation);
-    }
-}
-
 Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector<Value>& inputs,
                            const std::string& name, int tied) {
+    const std::vector<Shape> shapes = shapes_of(graph_, layer->kind(), inputs);
     Graph::Node node;
-    std::vector<Shape> shapes;
+    node.name = name;
     for (const auto [input] : inputs) {
-        if (input < 0 || input >= graph_.values()) {
-            fail<UsageError>({.where = graph_.name_ + "." + std::string(layer->kind()),
-                              .what = "input is not a value of this network"});
-        }
-        check_reads_tokens(graph_, layer->kind(), input);
-        shapes.push_back(graph_.shapes_[static_cast<std::size_t>(input)]);
         node.inputs.push_back(input);
     }
-    node.name = name;
     if (name.empty()) {
         const std::string base = (scope_.empty() ? "" : scope_ + ".") + std::string(layer->kind());
         node.name = base + std::to_string(++made_[base]);
@@ -188,7 +184,16 @@ Value GraphBuilder::append(std::shared_ptr<const Layer> layer, const std::vector
     } catch (const ShapeError& error) {
         throw ShapeError("[" + graph_.name_ + "." + node.name + "] " + error.what());
     }
-    add_parameters(node, layer->parameters(shapes), tied);
+    node.tied = tied >= 0;
+    for (const TensorSpec& spec : layer->parameters(shapes)) {
+        if (node.tied && node.parameter_ranges.empty()) {
+            node.parameter_ranges.push_back(tied);
+            continue;
+        }
+        node.parameter_ranges.push_back(
+            graph_.parameters_.add(node.name + "." + spec.name, spec.shape, spec.decay));
+        graph_.initialisations_.push_back(spec.initialisation);
+    }
     for (const TensorSpec& spec : layer->state(shapes)) {
         node.state_ranges.push_back(
             graph_.state_.add(node.name + "." + spec.name, spec.shape, spec.decay));

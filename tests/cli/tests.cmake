@@ -24,6 +24,9 @@ set_tests_properties(cli_text_tokenizers_test PROPERTIES SKIP_RETURN_CODE 77)
 # The same with PyTorch and ONNX.
 cohort_add_cli_test(networks/onnx PROPERTIES TIMEOUT 300)
 set_tests_properties(cli_networks_onnx_test PROPERTIES SKIP_RETURN_CODE 77)
+# An installation, and the Debian package of one.
+cohort_add_cli_test(install/tree WORDS ${PROJECT_BINARY_DIR} PROPERTIES TIMEOUT 240 PROCESSORS 2)
+cohort_add_cli_test(install/package WORDS ${PROJECT_BINARY_DIR} PROPERTIES TIMEOUT 600 LABELS long)
 cohort_add_cli_test(sweep PROPERTIES TIMEOUT 240 PROCESSORS 2)
 cohort_add_cli_test(launch_train WORDS ${PROJECT_SOURCE_DIR} PROPERTIES TIMEOUT 300 PROCESSORS 2)
 # With a program in place of cohort.

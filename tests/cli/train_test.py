@@ -17,7 +17,9 @@ class Commands(ProgramTest):
         for command in ([], ["train"], ["eval"], ["import"], ["info"], ["bench"],
                         ["bench", "engine"]):
             self.assertIn("--help", run(*command, "--help").stdout)
-        self.assertRegex(run("--version").stdout, r"cohort \d+\.\d+\.\d+ \(")
+        version = run("--version").stdout
+        self.assertRegex(version, r"^cohort \d+\.\d+\.\d+, revision \w+(-dirty)?, \w+ build by \w+ [\d.]+")
+        self.assertTrue(run("info").stdout.startswith(version), "the same facts")
 
     def test_output_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "w", encoding="utf-8") as full:

@@ -48,6 +48,8 @@ std::vector<Layer> layers() {
              return net.relu(net.linear(net.flatten(x), {.features = 9}));
          }},
         {"relu", [](TwinBuilder& net, Value x) { return net.relu(x); }},
+        {"relu6",
+         [](TwinBuilder& net, Value x) { return net.activation(x, ActivationKind::kRelu6); }},
         {"gelu",
          [](TwinBuilder& net, Value x) { return net.activation(x, ActivationKind::kGelu); }},
         {"sigmoid",

@@ -10,5 +10,7 @@ namespace cohort {
 [[nodiscard]] std::string_view revision() noexcept;
 /// "Release", "Debug", ...
 [[nodiscard]] std::string_view build_type() noexcept;
+/// With its version and the options that it was given: "GNU 12.2.0, -O3 -DNDEBUG"
+[[nodiscard]] std::string_view compiler() noexcept;
 
 }  // namespace cohort

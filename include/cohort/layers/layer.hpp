@@ -90,10 +90,12 @@ public:
 [[nodiscard]] std::shared_ptr<const Layer> make_layer_norm(const LayerNormOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_attention(const AttentionOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_batch_norm(const BatchNormOptions& options);
-enum class ActivationKind { kRelu, kGelu, kSigmoid, kTanh };
+enum class ActivationKind { kRelu, kGelu, kSigmoid, kTanh, kRelu6 };
 template <>
-inline constexpr auto kWords<ActivationKind> = std::to_array<std::string_view>({"relu", "gelu",
-                                                                                "sigmoid", "tanh"});
+inline constexpr auto kWords<ActivationKind> =
+    std::to_array<std::string_view>({"relu", "gelu", "sigmoid", "tanh", "relu6"});
+/// The largest output of a ReLU6.
+inline constexpr float kRelu6Bound = 6;
 [[nodiscard]] std::shared_ptr<const Layer> make_activation(ActivationKind kind);
 enum class PoolKind { kMax, kAverage, kGlobalAverage };
 template <>

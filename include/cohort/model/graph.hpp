@@ -175,6 +175,8 @@ public:
         return append(make_batch_norm(options), {x});
     }
     Value relu(Value x) { return append(make_activation(ActivationKind::kRelu), {x}); }
+    /// min(max(x, 0), 6) (Krizhevsky 2010); never fused with the layer before it.
+    Value relu6(Value x) { return append(make_activation(ActivationKind::kRelu6), {x}); }
     Value gelu(Value x) { return append(make_activation(ActivationKind::kGelu), {x}); }
     Value sigmoid(Value x) { return append(make_activation(ActivationKind::kSigmoid), {x}); }
     Value tanh(Value x) { return append(make_activation(ActivationKind::kTanh), {x}); }
@@ -223,7 +225,6 @@ public:
     [[nodiscard]] const Shape& shape(Value value) const { return graph_.shape(value); }
 
 private:
-    void add_parameters(Graph::Node& node, const std::vector<TensorSpec>& specs, int tied);
     [[nodiscard]] Graph finish_with(Value outputs, LossKind loss);
 
     Graph graph_;

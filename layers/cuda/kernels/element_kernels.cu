@@ -21,6 +21,14 @@ struct ReluMask {
         return relu_slope(y, gradient);
     }
 };
+struct Relu6 {
+    COHORT_HD float operator()(std::int64_t /*i*/, float x) const { return relu6(x); }
+};
+struct Relu6Slope {
+    COHORT_HD float operator()(std::int64_t /*i*/, float y, float gradient) const {
+        return relu6_slope(y, gradient);
+    }
+};
 
 struct Gelu {
     COHORT_HD float operator()(std::int64_t /*i*/, float x) const { return gelu(x); }
@@ -131,6 +139,8 @@ void activate(cudaStream_t stream, ActivationKind kind, const TensorFormat& form
         launch_map(stream, "sigmoid", format.type, count, sigmoid_of(format), y, x);
     } else if (kind == ActivationKind::kTanh) {
         launch_map(stream, "tanh", format.type, count, Tanh{}, y, x);
+    } else if (kind == ActivationKind::kRelu6) {
+        launch_map(stream, "relu6", format.type, count, Relu6{}, y, x);
     } else {
         launch_map(stream, "gelu", format.type, count, Gelu{}, y, x);
     }
@@ -145,6 +155,9 @@ void activate_backward(cudaStream_t stream, ActivationKind kind, const TensorFor
                    values, gradient);
     } else if (kind == ActivationKind::kTanh) {
         launch_map(stream, "tanh backward", format.type, count, TanhSlope{}, gradient_out, values,
+                   gradient);
+    } else if (kind == ActivationKind::kRelu6) {
+        launch_map(stream, "relu6 backward", format.type, count, Relu6Slope{}, gradient_out, values,
                    gradient);
     } else {
         launch_map(stream, "gelu backward", format.type, count, GeluSlope{}, gradient_out, values,

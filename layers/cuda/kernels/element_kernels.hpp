@@ -30,7 +30,7 @@ void add_two_elements(cudaStream_t stream, ElementType type, void* y, const void
 /// `block` is `channels` or more, become zero.
 void activate(cudaStream_t stream, ActivationKind kind, const TensorFormat& format,
               std::int64_t samples, void* y, const void* x);
-/// gradient_out = gradient f'(x). @param values  GELU: x; sigmoid and tanh: y
+/// gradient_out = gradient f'(x). @param values  GELU: x; the others: y
 void activate_backward(cudaStream_t stream, ActivationKind kind, const TensorFormat& format,
                        std::int64_t samples, void* gradient_out, const void* values,
                        const void* gradient);

@@ -15,6 +15,14 @@ COHORT_HD inline float relu_of(float x) {
 COHORT_HD inline float relu_slope(float y, float gradient) {
     return y <= 0.0F ? 0.0F : gradient;
 }
+/// min(max(x, 0), 6).
+COHORT_HD inline float relu6(float x) {
+    return x > 6.0F ? 6.0F : relu_of(x);
+}
+/// @param y the ReLU6's output
+COHORT_HD inline float relu6_slope(float y, float gradient) {
+    return y >= 6.0F ? 0.0F : relu_slope(y, gradient);
+}
 
 /// x Phi(x), exact.
 COHORT_HD inline float gelu(float x) {

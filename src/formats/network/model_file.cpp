@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/formats/network.hpp"
@@ -139,6 +140,23 @@ void require_window(const std::vector<std::int64_t>& shape, const std::string& p
     }
 }
 
+/// Of an ONNX file; each may be missing with its deviations.
+void require_scales(const ModelFile& model, const std::string& path) {
+    const auto require = [&](const char* of, std::size_t means, std::size_t deviations,
+                             std::int64_t wanted) {
+        const bool none = means == 0 && deviations == 0;
+        if (!none && (means != deviations || std::cmp_not_equal(means, wanted))) {
+            fail<FileError>({.where = path,
+                             .what = fmt::format("means or deviations do not fit the {}", of),
+                             .expected = fmt::format("{} of each, or none", wanted),
+                             .got = fmt::format("{} and {}", means, deviations)});
+        }
+    };
+    require("samples", model.mean.size(), model.std.size(),
+            model.tokens ? 0 : model.sample_shape.front());
+    require("targets", model.target_mean.size(), model.target_std.size(), model.graph.classes());
+}
+
 }  // namespace
 
 void write_model(const OutputFile& file, const ModelFile& model, Hdf5Thread& thread) {
@@ -196,12 +214,22 @@ ModelFile read_trained(const std::string& path, Hdf5Thread& thread) {
     if (!path.ends_with(".onnx")) {
         return read_model(path, thread);
     }
-    ModelFile model{.graph = read_onnx(path)};
-    const ModelInput input = input_of(model.graph);
+    OnnxNetwork network = read_onnx(path);
+    const ModelInput input = input_of(network.graph);
     const auto extents = input.shape.extents();
-    model.sample_shape = {extents.begin(), extents.end()};
-    model.classes = input.classes;
-    model.tokens = input.tokens;
+    ModelFile model{.graph = std::move(network.graph),
+                    .sample_shape = {extents.begin(), extents.end()},
+                    .classes = input.classes,
+                    .tokens = input.tokens,
+                    .mean = std::move(network.mean),
+                    .std = std::move(network.std),
+                    .target_mean = std::move(network.target_mean),
+                    .target_std = std::move(network.target_std)};
+    if (model.targets() > 0) {
+        model.classes = 0;
+        model.graph = model.graph.with_loss(LossKind::kMeanSquaredError);
+    }
+    require_scales(model, path);
     model.parameters.resize(static_cast<std::size_t>(model.graph.parameters().total()));
     model.state.resize(static_cast<std::size_t>(model.graph.state().total()));
     model.graph.initialise(0, model.parameters, model.state);

@@ -38,8 +38,9 @@ void write_model(const OutputFile& file, const ModelFile& model, Hdf5Thread& thr
 /// describes.
 [[nodiscard]] ModelFile read_model(const std::string& path, Hdf5Thread& thread);
 
-/// The network and the weights of a `model.h5`, or of an ONNX file, which says neither how samples
-/// are normalised (mean and std are empty) nor a vocabulary. Errors: FileError.
+/// The network and the weights of a `model.h5`, or of an ONNX file. The latter has no vocabulary,
+/// and says how samples are normalised and targets standardised only when write_onnx made it:
+/// otherwise these are empty, and the network classifies. Errors: FileError.
 [[nodiscard]] ModelFile read_trained(const std::string& path, Hdf5Thread& thread);
 
 }  // namespace cohort

@@ -59,7 +59,7 @@ Graph built(const ModelSource& source, const ModelInput& input) {
     if (!is_onnx(source)) {
         return make_model(source.model, input);
     }
-    Graph graph = read_onnx(source.model);
+    Graph graph = read_onnx(source.model).graph;
     return input.targets > 0 ? graph.with_loss(LossKind::kMeanSquaredError) : graph;
 }
 
@@ -91,7 +91,7 @@ void check_source(const ModelSource& source) {
 
 ModelInput usual_input(const ModelSource& source, const ModelInput& numbers) {
     if (is_onnx(source)) {
-        return input_of(read_onnx(source.model));
+        return input_of(read_onnx(source.model).graph);
     }
     if (!source.build && reads_text(source.model)) {
         return {.shape = {35}, .classes = 28782, .tokens = true};

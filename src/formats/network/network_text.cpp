@@ -167,7 +167,9 @@ Graph read_network(std::string_view text, const std::string& where) {
     if (json.contains("parameters")) {
         fail<FileError>({.where = where,
                          .what = "the program that trained this network also computes it",
-                         .hint = "its own way to load it; for a PyTorch module cohort.torch.load"});
+                         .hint =
+                             "evaluating it in Python, after cohort.torch.load(module, file), or "
+                             "with the arrays of cohort.load_model(file)"});
     }
     try {
         const auto name = json.at("name").get<std::string>();

@@ -4,8 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <stdexcept>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -109,6 +113,32 @@ void check_not_folded(const OnnxFile& file) {
              .hint = "torch.onnx.export(model, ..., dynamo=False, do_constant_folding=False, "
                      "training=torch.onnx.TrainingMode.TRAINING)"});
     }
+}
+
+/// Of an entry of the metadata; none: empty. Errors: FileError.
+std::vector<float> numbers_of(const OnnxFile& file, const char* key, bool positive) {
+    std::vector<float> numbers;
+    for (const onnx::Entry& entry : file.model.metadata_props()) {
+        if (entry.key() != key) {
+            continue;
+        }
+        std::string_view rest = entry.value();
+        while (!rest.empty()) {
+            float number = 0;
+            const auto [end, error] =
+                std::from_chars(rest.data(), rest.data() + rest.size(), number);
+            if (error != std::errc() || !std::isfinite(number) || (positive && number <= 0)) {
+                fail<FileError>({.where = file.path,
+                                 .what = fmt::format("unusable metadata {}", key),
+                                 .expected = positive ? "numbers above 0" : "finite numbers",
+                                 .got = entry.value()});
+            }
+            numbers.push_back(number);
+            rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+            rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+        }
+    }
+    return numbers;
 }
 
 }  // namespace
@@ -317,8 +347,14 @@ std::optional<Value> OnnxBuilder::add_tied(Value input, const OnnxTensor& table)
                                       : std::optional(net_.linear_tied(input, found->second));
 }
 
-Graph read_onnx(const std::string& path) {
-    return OnnxBuilder(read_onnx_file(path)).build();
+OnnxNetwork read_onnx(const std::string& path) {
+    OnnxFile file = read_onnx_file(path);
+    OnnxNetwork network{.mean = numbers_of(file, kOnnxMean, false),
+                        .std = numbers_of(file, kOnnxStd, true),
+                        .target_mean = numbers_of(file, kOnnxTargetMean, false),
+                        .target_std = numbers_of(file, kOnnxTargetStd, true)};
+    network.graph = OnnxBuilder(std::move(file)).build();
+    return network;
 }
 
 ModelInput input_of(const Graph& graph) {

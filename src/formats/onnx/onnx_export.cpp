@@ -10,6 +10,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/version.hpp"
 #include "data/hdf5/file_io.hpp"
+#include "formats/onnx/onnx_import.hpp"
 #include "formats/onnx/onnx_writer.hpp"
 
 namespace cohort {
@@ -204,6 +205,14 @@ void add_attention(OnnxWriter& to, const Graph::Node& layer, const LayerAttribut
         .input(to.add_ints(OnnxWriter::within(layer, "joined"), {0, positions, features}));
 }
 
+void add_relu6(OnnxWriter& to, const Graph::Node& layer, const LayerAttributes& /*a*/) {
+    constexpr float kLeast = 0;
+    to.node("Clip", to.output(layer))
+        .input(to.input(layer))
+        .input(to.add_floats(OnnxWriter::within(layer, "min"), {}, std::span(&kLeast, 1)))
+        .input(to.add_floats(OnnxWriter::within(layer, "max"), {}, std::span(&kRelu6Bound, 1)));
+}
+
 void add_batch_norm(OnnxWriter& to, const Graph::Node& layer, const LayerAttributes& a) {
     to.node("BatchNormalization", to.output(layer))
         .input(to.input(layer))
@@ -251,6 +260,7 @@ void add_layer(OnnxWriter& to, const Graph::Node& layer) {
         {"layer_norm", add_layer_norm},
         {"attention", add_attention},
         {"batch_norm", add_batch_norm},
+        {"relu6", add_relu6},
         {"max_pool", add_pool},
         {"average_pool", add_pool},
         {"concat", add_concat},
@@ -299,8 +309,12 @@ void write_onnx(const OutputFile& file, const ModelFile& model) {
     written.add_opset_import()->set_version(kOperatorSet);
     *written.mutable_graph() = onnx_graph_of(model);
     if (!model.mean.empty()) {  // of samples before they are the input
-        add_entry(written, "cohort.mean", model.mean);
-        add_entry(written, "cohort.std", model.std);
+        add_entry(written, kOnnxMean, model.mean);
+        add_entry(written, kOnnxStd, model.std);
+    }
+    if (model.targets() > 0) {
+        add_entry(written, kOnnxTargetMean, model.target_mean);
+        add_entry(written, kOnnxTargetStd, model.target_std);
     }
     std::string bytes;
     if (!written.SerializeToString(&bytes)) {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "cohort/core/error.hpp"
 #include "formats/onnx/onnx_builder.hpp"
@@ -350,12 +351,30 @@ void add_activation(OnnxBuilder& to, const onnx::Node& node) {
     to.set_output(node, {to.net().append(make_activation(kKind), {to.input(node)})});
 }
 
+/// Of constant bounds: attributes up to operator set 10, inputs after it.
+void add_clip(OnnxBuilder& to, const onnx::Node& node) {
+    using Limits = std::numeric_limits<float>;
+    const auto bound = [&](int index, const char* name, float missing) {
+        const OnnxTensor* given = to.optional_constant(node, index);
+        return given == nullptr ? attribute_float(node, name, missing) : given->floats.at(0);
+    };
+    const float least = bound(1, "min", Limits::lowest());
+    const float most = bound(2, "max", Limits::max());
+    if (least != 0 || (most != kRelu6Bound && most < Limits::max())) {
+        throw OnnxRefusal{
+            fmt::format("bounds {} and {}; 0 and 6 are trained (a ReLU6)", least, most)};
+    }
+    const Value x = to.input(node);
+    to.set_output(node, {most == kRelu6Bound ? to.net().relu6(x) : to.net().relu(x)});
+}
+
 using Adder = void (*)(OnnxBuilder&, const onnx::Node&);
 const std::map<std::string_view, Adder>& adders() {
     static const std::map<std::string_view, Adder> all{
         {"Conv", add_conv},
         {"BatchNormalization", add_batch_norm},
         {"Relu", add_activation<ActivationKind::kRelu>},
+        {"Clip", add_clip},
         {"Gelu", add_activation<ActivationKind::kGelu>},
         {"Sigmoid", add_activation<ActivationKind::kSigmoid>},
         {"Tanh", add_activation<ActivationKind::kTanh>},
@@ -390,7 +409,6 @@ bool knows_onnx_node(std::string_view op) {
 
 std::string_view onnx_hint(std::string_view op) {
     static const std::map<std::string_view, std::string_view> hints{
-        {"Clip", "no layer bounds its output from above; a ReLU in place of ReLU6"},
         {"Softmax", "the loss includes the softmax; the network without its last layer"},
         {"LogSoftmax", "the loss includes the softmax; the network without its last layer"},
         {"Erf",

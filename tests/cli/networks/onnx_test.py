@@ -114,24 +114,16 @@ class Gpt(nn.Module):
 
 
 def torchvision_networks():
-    """Well-known networks, small; without ReLU6, which no layer here computes."""
+    """Well-known networks, small."""
     if not importlib.util.find_spec("torchvision"):
         return {}
     from torchvision import models  # pylint: disable=import-outside-toplevel
     return {
         "resnet18": models.resnet18(num_classes=CLASSES),
-        "mobilenet_v2": without_relu6(models.mobilenet_v2(num_classes=CLASSES)),
+        "mobilenet_v2": models.mobilenet_v2(num_classes=CLASSES),
         "densenet121": models.densenet121(num_classes=CLASSES),
         "googlenet": models.googlenet(num_classes=CLASSES, aux_logits=False, init_weights=False),
     }
-
-
-def without_relu6(network):
-    for module in list(network.modules()):
-        for name, child in module.named_children():
-            if isinstance(child, nn.ReLU6):
-                setattr(module, name, nn.ReLU())
-    return network
 
 
 def images(count, size, seed=1):
@@ -233,6 +225,26 @@ class OnnxTest(unittest.TestCase):
             self.assertLess((network.eval()(samples) - logits).abs().max().item(), TOLERANCE)
         self.assertGreater(report["accuracy"], 0.5, "it has learned")
 
+    @unittest.skipUnless(importlib.util.find_spec("torchvision"), "torchvision is missing")
+    def test_relu6_is_trained(self):
+        network = torchvision_networks()["mobilenet_v2"]
+        path = self.export(network, images(2, 12))
+        data, out, trained = self.colour_data(), self.folder / "run", self.folder / "trained.onnx"
+        run("train", "--data", data, "--model", path, "--out", out, "--batch", 20, "--samples", 200, "--lr", 0.02,
+            "--threads", 1, "--device", "cpu")
+        self.assertIn('"relu6"', self.network_text(out / "model.h5"))
+        run("export", "--model-file", out / "model.h5", "--to", "onnx", "--out", trained)
+        run("export", "--model-file", out / "model.h5", "--to", "safetensors", "--out", self.folder / "trained.st")
+        before = torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
+        network.load_state_dict(read_safetensors(self.folder / "trained.st"), strict=False)
+        moved = torch.cat([parameter.detach().flatten() for parameter in network.parameters()]) - before
+        self.assertGreater(moved.abs().max().item(), 1e-3)
+        samples, _ = self.normalised(data, trained)
+        with torch.no_grad():
+            expected = network.eval()(samples).numpy()
+        self.assertLess(np.abs(onnx_outputs(trained, samples) - expected).max(),
+                        TOLERANCE * max(1, np.abs(expected).max()))
+
     def test_recurrent_weights_have_the_modules_names(self):
         network = Words()
         weights = self.folder / "words.safetensors"
@@ -255,10 +267,10 @@ class OnnxTest(unittest.TestCase):
         self.assertIn("TrainingMode.TRAINING", said)
 
     def test_all_unsupported_nodes_are_named(self):
-        network = nn.Sequential(nn.Conv2d(3, 4, (1, 3)), nn.ReLU6(), nn.Flatten(), nn.Linear(4 * 12 * 10, CLASSES),
+        network = nn.Sequential(nn.Conv2d(3, 4, (1, 3)), nn.LeakyReLU(), nn.Flatten(), nn.Linear(4 * 12 * 10, CLASSES),
                                 nn.Softmax(1))
         said = run("info", "--model", self.export(network, images(2, 12)), code=3).stderr
-        for words in ("3 of ", "kernel 1x3", "ReLU in place of ReLU6", "the loss includes the softmax"):
+        for words in ("3 of ", "kernel 1x3", "a ReLU, GELU, sigmoid or tanh in its place", "the loss includes the softmax"):
             self.assertIn(words, said)
 
     def colour_data(self):
@@ -271,6 +283,11 @@ class OnnxTest(unittest.TestCase):
                 np.save(inputs[-1], values)
         run("import", *inputs, "--output", self.folder / "data.h5")
         return self.folder / "data.h5"
+
+    @staticmethod
+    def network_text(model):
+        with cli_support.h5py.File(model) as file:
+            return bytes(file["network"][()]).decode()
 
     @staticmethod
     def normalised(data, trained):

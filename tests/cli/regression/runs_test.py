@@ -104,6 +104,10 @@ class Regression(unittest.TestCase):
                 report = json.loads(run("eval", "--data", self.data, "--model-file", model, "--json").stdout)
                 self.assertAlmostEqual(report["r2"], summary["test_r2"], places=5)
                 self.assertNotIn("accuracy", report)
+                onnx = self.out(mode) / "model.onnx"
+                run("export", "--model-file", model, "--to", "onnx", "--out", onnx)
+                same = json.loads(run("eval", "--data", self.data, "--model-file", onnx, "--json").stdout)
+                self.assertAlmostEqual(same["r2"], report["r2"], places=6)
                 with h5py.File(model) as file:
                     self.assertEqual(file.attrs["targets"], 2)
                     self.assertNotIn("classes", file.attrs)

@@ -109,6 +109,7 @@ std::vector<Named> map_layers() {
         {"batch_norm_large_epsilon",
          [](TwinBuilder& net, Value x) { return net.batch_norm(x, {0.1F}); }},
         activation("relu", ActivationKind::kRelu),
+        {"relu6", relu6_of_large},
         activation("gelu", ActivationKind::kGelu),
         activation("sigmoid", ActivationKind::kSigmoid),
         activation("tanh", ActivationKind::kTanh),

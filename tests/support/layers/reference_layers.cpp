@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace cohort::test {
@@ -245,8 +246,8 @@ public:
                                           const Inputs& inputs) const override {
         ReferenceTensor y = *inputs[0];
         for (double& v : y.values) {
-            if (kind_ == ActivationKind::kRelu && scope.decisions != nullptr) {
-                scope.decisions->push_back(v > 0 ? 1 : 0);
+            if (piecewise() && scope.decisions != nullptr) {
+                scope.decisions->push_back(v > 0 ? v < bound() ? 1 : 2 : 0);
             }
             v = value(v);
         }
@@ -260,9 +261,16 @@ public:
     }
 
 private:
+    [[nodiscard]] bool piecewise() const {
+        return kind_ == ActivationKind::kRelu || kind_ == ActivationKind::kRelu6;
+    }
+    [[nodiscard]] double bound() const {
+        return kind_ == ActivationKind::kRelu6 ? 6 : std::numeric_limits<double>::infinity();
+    }
     [[nodiscard]] double value(double x) const {
         switch (kind_) {
-            case ActivationKind::kRelu: return std::max(x, 0.0);
+            case ActivationKind::kRelu:
+            case ActivationKind::kRelu6: return std::clamp(x, 0.0, bound());
             case ActivationKind::kGelu: return x * normal_cdf(x);
             case ActivationKind::kSigmoid: return 1 / (1 + std::exp(-x));
             case ActivationKind::kTanh: return std::tanh(x);
@@ -272,7 +280,8 @@ private:
     [[nodiscard]] double slope(double x) const {
         const double y = value(x);
         switch (kind_) {
-            case ActivationKind::kRelu: return x > 0 ? 1 : 0;
+            case ActivationKind::kRelu:
+            case ActivationKind::kRelu6: return x > 0 && x < bound() ? 1 : 0;
             case ActivationKind::kGelu:
                 return normal_cdf(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
             case ActivationKind::kSigmoid: return y * (1 - y);

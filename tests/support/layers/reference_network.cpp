@@ -169,6 +169,8 @@ Value TwinBuilder::activation(Value x, ActivationKind kind) {
     switch (kind) {
         case ActivationKind::kRelu:
             return note("relu", net_.relu(x), reference_activation(kind), {x});
+        case ActivationKind::kRelu6:
+            return note("relu6", net_.relu6(x), reference_activation(kind), {x});
         case ActivationKind::kGelu:
             return note("gelu", net_.gelu(x), reference_activation(kind), {x});
         case ActivationKind::kSigmoid:

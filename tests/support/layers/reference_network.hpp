@@ -157,4 +157,12 @@ private:
     int layers_ = 0;
 };
 
+/// ReLU6 of 8 x: x alone would seldom reach the bound.
+inline Value relu6_of_large(TwinBuilder& net, Value x) {
+    for (int doubled = 0; doubled < 3; ++doubled) {
+        x = net.add(x, x);
+    }
+    return net.activation(x, ActivationKind::kRelu6);
+}
+
 }  // namespace cohort::test

@@ -7,11 +7,15 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/formats/network.hpp"
+#include "data/hdf5/store.hpp"
+#include "formats/network/model_file.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -84,8 +88,8 @@ TEST_P(DamagedText, IsRefusedByName) {
     Json network = Json::parse(network_text(zoo_model("lenet")));
     GetParam().change(network);
     EXPECT_THAT([&] { (void)read_network(network.dump(), "model.h5/network"); },
-                ThrowsMessage<FileError>(testing::AllOf(HasSubstr("model.h5/network"),
-                                                        HasSubstr(GetParam().complaint))));
+                ThrowsMessage<FileError>(
+                    AllOf(HasSubstr("model.h5/network"), HasSubstr(GetParam().complaint))));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -123,6 +127,45 @@ TEST(NetworkDifference, NamesTheFirstLayerThatDiffers) {
     EXPECT_EQ(network_difference(lenet, other.dump(), "here"), "");
     other["layers"][3]["name"] = "fourth";
     EXPECT_THAT(network_difference(lenet, other.dump(), "here"), HasSubstr("layer 4"));
+}
+
+/// Of a network that a program computes, in Python for instance.
+Graph tensors_alone(std::vector<NamedTensor> parameters) {
+    return make_tensor_graph("module", parameters,
+                             {{"norm.running_mean", Shape{3}, {0.5F, -1, 2}}});
+}
+const NamedTensor kWeight{"fc.weight", Shape{2, 3}, {1, 2, 3, 4, 5, 6}};
+const NamedTensor kBias{"fc.bias", Shape{2}, {7, 8}};
+
+TEST(ATensorNetwork, IsDescribedByItsTensors) {
+    const std::string text = network_text(tensors_alone({kWeight, kBias}));
+    const Json network = Json::parse(text);
+    EXPECT_EQ(network["parameters"], Json::parse(R"([["fc.weight", [2, 3]], ["fc.bias", [2]]])"));
+    EXPECT_EQ(network["state"], Json::parse(R"([["norm.running_mean", [3]]])"));
+    EXPECT_EQ(network_difference(text, network_text(tensors_alone({kWeight, kBias})), "here"), "");
+    EXPECT_THAT(network_difference(text, network_text(tensors_alone({kWeight})), "here"),
+                AllOf(HasSubstr("parameters"), HasSubstr("fc.bias")));
+}
+
+TEST(ATensorNetwork, IsWrittenWithItsValuesAndEvaluatedByItsProgram) {
+    const TempFolder folder;
+    const std::string path = folder.file("model.h5");
+    ModelFile model{.graph = tensors_alone({kWeight, kBias}), .sample_shape = {}};
+    model.parameters.resize(static_cast<std::size_t>(model.graph.parameters().total()));
+    model.state.resize(static_cast<std::size_t>(model.graph.state().total()));
+    model.graph.initialise(1, model.parameters, model.state);
+    Hdf5Thread hdf5;
+    write_model({path, true, FolderRule::kAny}, model, hdf5);
+    {
+        const StoreReader reader(path, hdf5);
+        EXPECT_EQ(reader.get<float>("/parameters/fc.weight"), kWeight.values);
+        EXPECT_EQ(reader.shape("/parameters/fc.weight"), (std::vector<std::int64_t>{2, 3}));
+        EXPECT_EQ(reader.get<float>("/parameters/fc.bias"), kBias.values);
+        EXPECT_EQ(reader.get<float>("/state/norm.running_mean"), (std::vector{0.5F, -1.0F, 2.0F}));
+    }
+    EXPECT_THAT([&] { (void)read_trained(path, hdf5); },  // as `cohort eval` does
+                ThrowsMessage<FileError>(AllOf(HasSubstr(path), HasSubstr("also computes it"),
+                                               HasSubstr("cohort.torch.load(module, file)"))));
 }
 
 TEST(NetworkText, TakesANameThatIsNoUtf8) {

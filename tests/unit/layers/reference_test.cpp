@@ -109,6 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
         GradientCase{"batch_norm_of_features", Shape{5},
                      [](TwinBuilder& net, Value x) { return net.batch_norm(x); }},
         GradientCase{"relu", kImage, [](TwinBuilder& net, Value x) { return net.relu(x); }},
+        GradientCase{"relu6", kImage, relu6_of_large},
         GradientCase{
             "gelu", kImage,
             [](TwinBuilder& net, Value x) { return net.activation(x, ActivationKind::kGelu); }},

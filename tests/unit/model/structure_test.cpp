@@ -36,6 +36,14 @@ TEST(Fusion, DoesNotAddToANormThatHasItsReluAlready) {
               (std::vector<std::string>{"conv", "batch_norm+relu", "add", "flatten", "linear"}));
 }
 
+TEST(Fusion, LeavesAReluWithABound) {
+    GraphBuilder net("bounded", Shape{3, 4, 4});
+    const Value x = net.relu6(net.batch_norm(net.relu6(net.conv(net.input(), {.channels = 2}))));
+    EXPECT_EQ(
+        kinds(net.finish(net.linear(net.flatten(x), {.features = 2}))),
+        (std::vector<std::string>{"conv", "relu6", "batch_norm", "relu6", "flatten", "linear"}));
+}
+
 TEST(Builder, NamesTheLayerInShapeErrors) {
     const auto message = [](const std::function<void(GraphBuilder&)>& describe) {
         GraphBuilder net("net", Shape{3, 8, 8});

@@ -61,8 +61,8 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
              .expected = text(model, model.tokens, model.targets()),
              .got = text(info, info.tokens(), info.targets),
              .hint = info.targets > 0 && model.targets() == 0
-                         ? "the model.h5 of a regression; an ONNX file does not say how "
-                           "targets are standardised"
+                         ? "the model.h5 of a regression, or what `cohort export` made of it: "
+                           "another ONNX file does not say how targets are standardised"
                          : ""});
     }
     if (info.vocabulary && model.vocabulary && info.vocabulary->text != model.vocabulary->text) {

@@ -1,0 +1,12 @@
+# Read when a package is made: who made it, as Debian's tools know it.
+if(DEFINED ENV{DEBEMAIL})
+  set(mail $ENV{DEBEMAIL})
+else()
+  cmake_host_system_information(RESULT host QUERY FQDN)
+  set(mail "$ENV{USER}@${host}")
+endif()
+if(DEFINED ENV{DEBFULLNAME})
+  set(CPACK_PACKAGE_CONTACT "$ENV{DEBFULLNAME} <${mail}>")
+else()
+  set(CPACK_PACKAGE_CONTACT "Whoever built it <${mail}>")
+endif()
