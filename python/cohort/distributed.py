@@ -82,8 +82,8 @@ class _Work(dist.Work):
         except Exception as error:  # the caller gets it
             self._error = error
         self._run = None
-        self._over.set()
         self._ended.set_result(tensors)
+        self._over.set()
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """True. A finite timeout is one for this wait alone. Errors: those of the collective."""
