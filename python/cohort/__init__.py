@@ -4,6 +4,7 @@ simulate, sweep   what each mode would do on a virtual cluster
 load_result       their results, and those of real runs, as numpy tables
 load_model        the tensors of a trained network
 join              trains your own network on the ranks that mpirun started (docs/pytorch.md)
+distributed       to be imported: the backend "cohort" of torch.distributed
 
 Importing the package starts neither MPI nor threads.
 """

@@ -14,6 +14,7 @@
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/program.hpp"
 #include "jobs/commands/sweep_options.hpp"
+#include "python/module/collectives_binding.hpp"
 #include "python/module/errors.hpp"
 #include "python/module/job_binding.hpp"
 #include "python/module/results.hpp"
@@ -121,6 +122,7 @@ PYBIND11_MODULE(_cohort, module) {
     module.attr("version") = version();
     module.attr("RESULT_FILE") = kResultFile;
     module.attr("SWEEP_FILE") = kSweepFile;
+    bind_collectives(module);
     bind_job(module);
     module.def("run_program", run_as_program, "words"_a);
     module.def("simulate", simulate_from_python, "arguments"_a);

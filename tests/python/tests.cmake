@@ -13,7 +13,21 @@ if(TARGET _cohort)
     ${CMAKE_CURRENT_SOURCE_DIR}/python/torch_test.py $<TARGET_FILE:cohort>
     ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
   cohort_test_properties(python_torch_test TIMEOUT 700 PROCESSORS 2 LABELS mpi fault)
-  foreach(entry python_package_test python_torch_test)
+  add_test(NAME python_distributed_test COMMAND ${COHORT_TORCH_PYTHON}
+    ${CMAKE_CURRENT_SOURCE_DIR}/python/distributed_test.py
+    ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
+  cohort_test_properties(python_distributed_test TIMEOUT 400 PROCESSORS 2 LABELS mpi fault)
+  add_test(NAME python_wheel_test COMMAND ${COHORT_TORCH_PYTHON}
+    ${CMAKE_CURRENT_SOURCE_DIR}/python/wheel_test.py)
+  cohort_test_properties(python_wheel_test TIMEOUT 60)
+  add_test(NAME python_wheel_whole_test COMMAND ${COHORT_TORCH_PYTHON}
+    ${CMAKE_CURRENT_SOURCE_DIR}/python/wheel_test.py --whole
+    ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
+  cohort_test_properties(python_wheel_whole_test TIMEOUT 7200 PROCESSORS 2 LABELS long)
+  foreach(entry python_wheel_test python_wheel_whole_test)
+    set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)
+  endforeach()
+  foreach(entry python_package_test python_torch_test python_distributed_test)
     set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT
       "PYTHONPATH=$<TARGET_FILE_DIR:_cohort>/..")
     set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)

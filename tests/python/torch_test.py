@@ -27,6 +27,7 @@ import cohort  # noqa: E402
 
 MPIRUN = []
 JOB = pathlib.Path(__file__).with_name("train_job.py")
+LAUNCH = pathlib.Path(__file__).parents[2] / "jobs/launch.sh"
 SERVERS = {"arch": "servers", "servers": 1}
 # Lines of scripts.
 ATTACH = "net = cohort.torch.attach(torch.nn.Linear(2, 2), job, cohort.SGD())"
@@ -66,6 +67,14 @@ class TorchTest(unittest.TestCase):
         code = code.replace("\n    out =", "\nout =").replace("\n    with", "\nwith")
         return subprocess.run([*(MPIRUN + ["-n", str(ranks)] if ranks > 1 else []), sys.executable,
                                "-c", code], capture_output=True, text=True, check=False, timeout=100)
+
+    def wait_for_event(self, name):
+        metrics = pathlib.Path(self.out) / "metrics.jsonl"
+        for _ in range(600):
+            if metrics.exists() and f'"event":"{name}"' in metrics.read_text():
+                return
+            time.sleep(0.1)
+        self.fail(f"no {name} within a minute")
 
     def leases(self, rank):
         return json.loads((self.folder / f"{rank}.json").read_text())["leases"]
@@ -135,15 +144,31 @@ class Runs(TorchTest):
         self.assertGreaterEqual(summary["samples_applied"], 3000)
         self.check_accounts(summary)
 
+    def test_a_job_whose_server_was_killed_starts_again(self):
+        options = {**SERVERS, "mode": "ssgd", "samples": 4800, "pause": 0.01, "batch": 8,
+                   "checkpoint_every_samples": 800, "notes": str(self.folder)}
+        process = subprocess.Popen(
+            [LAUNCH, "-n", "3", "--restarts", "1", "--interfaces", "lo", "--", JOB,
+             json.dumps(options), "--out", self.out], stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "COHORT": sys.executable})
+        self.wait_for_event("checkpoint")
+        os.kill(int((self.folder / "0.pid").read_text()), signal.SIGKILL)
+        try:
+            log = process.communicate(timeout=100)[1]
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            raise
+        self.assertEqual(process.returncode, 0, log)
+        self.assertRegex(log, r"exit code 4 \(.*has died.*\): starting again with --resume")
+        summary = json.loads((self.folder / "0.json").read_text())["summary"]
+        self.assertEqual(summary["samples_applied"], 4800, log)
+        self.check_accounts(summary)
+
     def test_a_stopped_job_goes_on(self):
         options = {**SERVERS, "mode": "ssgd", "samples": 4800, "pause": 0.01, "log_every_s": 0.2}
         process = subprocess.Popen(self.command(3, options, False), stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True)
-        metrics = pathlib.Path(self.out) / "metrics.jsonl"
-        for _ in range(600):
-            if metrics.exists() and '"train"' in metrics.read_text():
-                break
-            time.sleep(0.1)
+        self.wait_for_event("train")
         process.send_signal(signal.SIGUSR1)
         log = process.communicate(timeout=100)[1]
         self.assertEqual(process.returncode, 75, log)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""A small job for torch_test.py.   train_job.py OPTIONS    (JSON: those of cohort.join; "trouble"; "notes", a folder)
+"""A small job for torch_test.py.   train_job.py OPTIONS [--out FOLDER] [--resume]
+(OPTIONS: JSON, those of cohort.join; "trouble"; "notes", a folder. jobs/launch.sh looks for the others.)
 
-Every worker writes the ids of its leases, and the loss of each, to NOTES/RANK.json.
+Every worker writes the ids of its leases, and the loss of each, to NOTES/RANK.json; every rank its process to
+NOTES/RANK.pid.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -44,7 +47,12 @@ def loss_of(net, x, y):
 
 
 def main():
-    options = json.loads(sys.argv[1])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("options", type=json.loads)
+    parser.add_argument("--out", default=argparse.SUPPRESS)
+    parser.add_argument("--resume", action="store_true", default=argparse.SUPPRESS)
+    options = vars(parser.parse_args())
+    options.update(options.pop("options"))
     trouble = options.pop("trouble", None)
     notes = options.pop("notes", None)
     pause = options.pop("pause", 0)
@@ -60,6 +68,8 @@ def main():
 
     leases = []
     with cohort.join(train_samples=SAMPLES, **options) as job:
+        if notes:
+            (pathlib.Path(notes) / f"{job.rank}.pid").write_text(str(os.getpid()), encoding="utf-8")
         net = cohort.torch.attach(network(1 + job.rank), job, cohort.SGD(lr=0.05, momentum=0.9),
                                   evaluate, 200)
         for lease in job:
