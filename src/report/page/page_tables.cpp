@@ -40,9 +40,9 @@ std::string mode_head(const std::string& name, const std::string& note) {
 std::string cell_html(const CellText& text) {
     const std::string mark =
         text.best ? "<abbr class=\"mark\" title=\"best of the column\">★</abbr> " : "";
-    std::string html =
-        fmt::format("<td class=\"{}{}\">{}<span class=\"median\">{}</span>",
-                    text.best ? "best" : "", text.never ? "never" : "", mark, escaped(text.main));
+    std::string html = fmt::format("<td class=\"{}{}{}\">{}<span class=\"median\">{}</span>",
+                                   text.best ? "best" : "", text.never ? "never" : "",
+                                   text.words ? " words" : "", mark, escaped(text.main));
     for (const std::string& line : text.below) {
         html += fmt::format("<span class=\"spread\">{}</span>", escaped(line));
     }
@@ -131,31 +131,30 @@ std::string demand_table(const PageData& data, std::size_t pattern) {
                   columns, rows);
 }
 
-std::string decision_table(const PageData& data, std::size_t mode, std::size_t pattern) {
+ReportTable decisions_table(const std::string& of, std::span<const DecisionRecord> decisions) {
     constexpr std::size_t kMost = 60;
-    const std::vector<DecisionRecord>& decisions = data.pictures[mode][pattern].first.decisions;
-    std::string rows;
-    for (std::size_t i = 0; i < std::min(decisions.size(), kMost); ++i) {
-        const DecisionRecord& one = decisions[i];
+    ReportTable table{
+        .title = "Decisions of " + of,
+        .caption = fmt::format(
+            "{}{}", decisions.size(),
+            decisions.size() > kMost ? fmt::format(", of which the first {}", kMost) : ""),
+        .columns = {"at, s", "why", "samples/s predicted", "measured", "for, s", "next best, rate"},
+        .rows_are = "plan"};
+    const auto plain = [](std::string text, bool words = false) {
+        return CellText{.main = std::move(text), .never = true, .words = words};
+    };
+    for (const DecisionRecord& one : decisions.first(std::min(decisions.size(), kMost))) {
         const Candidate* const chosen = chosen_candidate(one);
-        rows += fmt::format(
-            "<tr><th scope=\"row\">{}</th><td>{:.4g}</td><td class=\"words\">{}</td><td>{}</td>"
-            "<td>{}</td><td>{}</td><td class=\"words\">{}</td></tr>\n",
-            escaped(one.to), one.seconds, escaped(one.reason),
-            chosen == nullptr ? "" : short_number(chosen->samples_s),
-            short_number(one.measured_samples_s), short_number(one.held_s),
-            escaped(runner_up_of(one)));
+        ReportTable::Row& row = table.rows.emplace_back();
+        row.name = one.to;
+        row.cells = {plain(fmt::format("{:.4g}", one.seconds)),
+                     plain(one.reason, true),
+                     plain(chosen == nullptr ? "" : short_number(chosen->samples_s)),
+                     plain(short_number(one.measured_samples_s)),
+                     plain(short_number(one.held_s)),
+                     plain(runner_up_of(one), true)};
     }
-    if (rows.empty()) {
-        return rows;
-    }
-    const std::string name = data.results.modes[mode].name;
-    return in_box(
-        "Decisions of " + name,
-        fmt::format("Decisions of {} under {}, first seed: {}{}", name,
-                    data.results.patterns[pattern], decisions.size(),
-                    decisions.size() > kMost ? fmt::format(", of which the first {}", kMost) : ""),
-        {"at, s", "why", "samples/s predicted", "measured", "for, s", "next best, rate"}, rows);
+    return table;
 }
 
 std::string tuning_table(const PageData& data) {
