@@ -3,7 +3,7 @@
 
     tests/bench/report_speed.py COHORT [--lines 1000000] [--workers 4]
 
-Writes such a metrics.jsonl into a temporary folder (1.1 GB for the defaults) and makes its page.
+Writes such a metrics.jsonl into a temporary folder (1.7 GB for the defaults) and makes its page.
 """
 import argparse
 import json

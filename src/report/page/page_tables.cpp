@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "cohort/sched/chooser.hpp"
@@ -15,13 +16,16 @@ namespace cohort {
 namespace {
 
 /// A table in a box that scrolls by itself. @param name  for screen readers @param columns  besides
-/// the first @param rows  in HTML @param first  head of the first column
+/// the first @param rows  in HTML @param first  head of the first column @param words  which
+/// columns are of sentences; empty: none
 std::string in_box(const std::string& name, const std::string& caption,
                    const std::vector<std::string>& columns, const std::string& rows,
-                   const std::string& first = "mode") {
+                   const std::string& first = "mode", const std::vector<bool>& words = {}) {
     std::string head;
-    for (const std::string& column : columns) {
-        head += fmt::format("<th scope=\"col\">{}</th>", escaped(column));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        head += fmt::format("<th scope=\"col\"{}>{}</th>",
+                            i < words.size() && words[i] ? " class=\"words\"" : "",
+                            escaped(columns[i]));
     }
     return fmt::format(
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">"
@@ -97,8 +101,13 @@ std::string table_html(const ReportTable& table) {
         }
         rows += "</tr>\n";
     }
+    std::vector<bool> words;
+    if (!table.rows.empty()) {
+        std::ranges::transform(table.rows.front().cells, std::back_inserter(words),
+                               &CellText::words);
+    }
     return in_box(table.title, table.title + ": " + table.caption, table.columns, rows,
-                  table.rows_are);
+                  table.rows_are, words);
 }
 
 std::string result_tables(const PageData& data) {

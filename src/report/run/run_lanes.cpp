@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "report/page/cell_text.hpp"
@@ -87,36 +88,65 @@ std::vector<PlanStretch> modes_of(const RunHistory& run) {
     return stretches;
 }
 
-/// The lane of a worker: a path for each share, a box per column that is at least a pixel wide.
-/// @param paths  of the shares, to be continued
+/// Where the shares of a lane begin and end, from its bottom up.
+using LaneEdges = std::array<double, kLaneShares.size() + 1>;
+
+/// Of columns [first, last); none where nothing is known of the worker.
+std::optional<LaneEdges> edges_of(const std::vector<RunColumn>& columns, std::size_t worker,
+                                  std::size_t first, std::size_t last) {
+    WorkerColumn sum;
+    for (std::size_t i = first; i < last; ++i) {
+        if (worker < columns[i].workers.size()) {
+            sum.add(columns[i].workers[worker]);
+        }
+    }
+    if (!(sum.seconds > 0)) {
+        return std::nullopt;
+    }
+    LaneEdges edges{};
+    for (std::size_t share = 0; share < kLaneShares.size(); ++share) {
+        edges[share + 1] =
+            edges[share] + kRunLaneHeights.bar * (sum.*kLaneShares[share].seconds) / sum.seconds;
+    }
+    for (double& edge : edges) {
+        edge = std::round(10 * edge) / 10;  // as it is drawn
+    }
+    return edges;
+}
+
+/// The lane of a worker: a box for each share of columns that are at least a pixel wide, equal
+/// neighbours together. @param paths  of the shares, to be continued
 void add_lane(std::array<std::string, kLaneShares.size()>& paths, const RunHistory& run,
               std::size_t worker, const Scale& x, double top) {
     const std::vector<RunColumn>& columns = run.columns.all();
     const double width_s = run.columns.width_s();
     const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil(1 / (x(width_s) - x(0)))));
-    for (std::size_t first = 0; first < columns.size(); first += step) {
-        const std::size_t last = std::min(columns.size(), first + step);
-        WorkerColumn sum;
-        for (std::size_t i = first; i < last; ++i) {
-            if (worker < columns[i].workers.size()) {
-                sum.add(columns[i].workers[worker]);
-            }
-        }
-        if (!(sum.seconds > 0)) {
-            continue;
-        }
+    const auto draw = [&](const LaneEdges& edges, std::size_t first, std::size_t last) {
+        const double bottom = top + kRunLaneHeights.bar;
         const double begin = x(static_cast<double>(first) * width_s);
         const double end = x(std::min(run.end_s, static_cast<double>(last) * width_s));
-        double bottom = top + kRunLaneHeights.bar;
         for (std::size_t share = 0; share < kLaneShares.size(); ++share) {
-            const double height =
-                kRunLaneHeights.bar * (sum.*kLaneShares[share].seconds) / sum.seconds;
-            if (height > 0.05) {
-                paths[share] += fmt::format("M{:.1f} {:.1f}H{:.1f}V{:.1f}H{:.1f}z", begin, bottom,
-                                            end, bottom - height, begin);
+            if (edges[share + 1] > edges[share]) {
+                paths[share] +=
+                    fmt::format("M{:.1f} {:.1f}H{:.1f}V{:.1f}H{:.1f}z", begin,
+                                bottom - edges[share], end, bottom - edges[share + 1], begin);
             }
-            bottom -= height;
         }
+    };
+    std::optional<LaneEdges> open;
+    std::size_t since = 0;
+    for (std::size_t first = 0; first < columns.size(); first += step) {
+        const auto edges = edges_of(columns, worker, first, std::min(columns.size(), first + step));
+        if (edges != open) {
+            if (open) {
+                draw(*open, since, first);
+            }
+            open = edges;
+            since = first;
+        }
+    }
+    if (open) {
+        draw(*open, since, columns.size());
     }
 }
 

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
+#include <algorithm>
 #include <set>
 
 #include "cohort/core/version.hpp"
+#include "report/page/cell_text.hpp"
 #include "report/page/page_data.hpp"
 #include "report/page/report_tables.hpp"
 #include "report/page/svg.hpp"
@@ -66,8 +67,8 @@ std::string slow_section(const std::vector<RunHistory>& runs) {
     std::string text = table_part(slow_table(runs));
     text += text.empty() ? "<p>Nobody was slow for long.</p>\n" : "";
     if (brief > 0) {
-        text += fmt::format(
-            "<p class=\"note\">Slowness too short for a row was seen {} times.</p>\n", brief);
+        text += fmt::format("<p class=\"note\">Besides, {} of slowness too short for a row.</p>\n",
+                            counted(static_cast<std::size_t>(brief), "episode"));
     }
     return text;
 }

@@ -22,7 +22,7 @@ struct PageLevel {
 
 /// "79.3 % accuracy", "R2 0.91".
 [[nodiscard]] std::string quality_text(const RunHistory& run, double quality);
-/// A moment of training: "2.1 s", from a minute on "1:05".
+/// A moment of training: "2.1 s", from ten seconds on "1:05".
 [[nodiscard]] std::string moment_text(double seconds);
 /// Seconds of a worker's time that slowness cost: its duration less what the fastest worker would
 /// have needed.

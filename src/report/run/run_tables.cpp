@@ -1,13 +1,10 @@
 // The tables of a page of runs.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
-#include "cohort/sched/chooser.hpp"
 #include "core/units.hpp"
 #include "report/page/cell_text.hpp"
 #include "report/page/run_rows.hpp"
@@ -30,6 +27,10 @@ CellText seconds(const std::optional<double>& value) {
 CellText count(std::int64_t value) {
     return {.main = format_count(static_cast<std::uint64_t>(std::max<std::int64_t>(0, value))),
             .never = true};
+}
+
+CellText plain(const std::string& text) {
+    return {.main = text, .never = true};
 }
 
 CellText words(const std::string& text) {
@@ -117,9 +118,9 @@ ReportTable runs_table(const std::vector<RunHistory>& runs, const std::optional<
         row.cells.push_back(number(
             run.end_s > 0 ? static_cast<double>(run.samples_applied) / run.end_s : kUnknown));
         row.cells.push_back(number(run.summary ? run.summary->lag_mean : kUnknown));
-        row.cells.push_back(words(run.first().mode));
+        row.cells.push_back(plain(run.first().mode));
         row.cells.push_back(count(run.workers()));
-        row.cells.push_back(words(end_text(run)));
+        row.cells.push_back(plain(end_text(run)));
     }
     return table;
 }
@@ -137,7 +138,8 @@ ReportTable changes_table(const std::vector<RunHistory>& runs) {
             ReportTable::Row& row = table.rows.emplace_back();
             row.name = run.label;
             row.cells = {seconds(change.train_seconds), words(words_of(change)), words(change.why),
-                         seconds(change.in_force_s), seconds(change.first_update_s)};
+                         number(change.in_force_s.value_or(kUnknown)),
+                         number(change.first_update_s.value_or(kUnknown))};
         }
     }
     cut(table);
@@ -180,7 +182,7 @@ ReportTable slow_table(const std::vector<RunHistory>& runs) {
             ReportTable::Row& row = table.rows.emplace_back();
             row.name = run.label;
             row.cells = {count(key.first),
-                         words(std::string(word_of(key.second))),
+                         plain(std::string(word_of(key.second))),
                          seconds(sum.slow_s),
                          number(sum.slow_s > 0 ? sum.slowdown_s / sum.slow_s : kUnknown),
                          seconds(sum.cost),

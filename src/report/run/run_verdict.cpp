@@ -5,13 +5,14 @@
 #include <map>
 #include <set>
 
+#include "core/units.hpp"
 #include "report/page/cell_text.hpp"
 #include "report/run/run_page.hpp"
 
 namespace cohort {
 namespace {
 
-constexpr double kMinute = 60;
+constexpr double kFewSeconds = 10;
 /// An episode that ends within this share of the run before its end lasts until its end.
 constexpr double kUntilEnd = 0.02;
 
@@ -214,7 +215,7 @@ std::string failures(const std::vector<RunHistory>& runs) {
 }  // namespace
 
 std::string moment_text(double seconds) {
-    if (seconds < kMinute) {
+    if (seconds < kFewSeconds) {
         return fmt::format("{:.1f} s", seconds);
     }
     const auto whole = std::lround(seconds);

@@ -23,16 +23,8 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using testing::ThrowsMessage;
 
-/// Counts and keeps some of what it is told.
-struct Seen : RunLogVisitor {
-    void on_train(const TrainWindow& window) override { windows.push_back(window); }
-    void on_evaluation(const RunEvaluation& evaluation) override {
-        evaluations.push_back(evaluation);
-    }
-    void on_change(const SwitchReport& change) override { changes.push_back(change); }
-    void on_decision(const DecisionRecord& decision) override { decisions.push_back(decision); }
-    void on_summary(const RunSummary& summary) override { summaries.push_back(summary); }
-
+/// Some of what a reader reported.
+struct Seen {
     std::vector<TrainWindow> windows;
     std::vector<RunEvaluation> evaluations;
     std::vector<SwitchReport> changes;
@@ -40,12 +32,27 @@ struct Seen : RunLogVisitor {
     std::vector<RunSummary> summaries;
 };
 
-Seen seen_in(const std::string& text) {
+class Listener final : public RunLogVisitor {
+public:
+    void on_train(const TrainWindow& window) override { seen.windows.push_back(window); }
+    void on_evaluation(const RunEvaluation& evaluation) override {
+        seen.evaluations.push_back(evaluation);
+    }
+    void on_change(const SwitchReport& change) override { seen.changes.push_back(change); }
+    void on_decision(const DecisionRecord& decision) override {
+        seen.decisions.push_back(decision);
+    }
+    void on_summary(const RunSummary& summary) override { seen.summaries.push_back(summary); }
+
     Seen seen;
+};
+
+Seen seen_in(const std::string& text) {
+    Listener listener;
     RunLogReader reader("metrics.jsonl");
-    reader.feed(text, seen);
-    EXPECT_TRUE(reader.finish(seen));
-    return seen;
+    reader.feed(text, listener);
+    EXPECT_TRUE(reader.finish(listener));
+    return listener.seen;
 }
 
 TEST(RunLog, LinesBecomeRecords) {
@@ -95,13 +102,13 @@ TEST(RunLog, AFileThatGrowsInAnyPiecesIsTheSameFile) {
     const std::size_t all = seen_in(text).windows.size();
     EXPECT_EQ(all, 20U);
     for (const std::size_t piece : {1U, 7U, 100U, 4096U}) {
-        Seen seen;
+        Listener listener;
         RunLogReader reader("metrics.jsonl");
         for (std::size_t at = 0; at < text.size(); at += piece) {
-            reader.feed(std::string_view(text).substr(at, piece), seen);
+            reader.feed(std::string_view(text).substr(at, piece), listener);
         }
-        EXPECT_THAT(seen.windows, SizeIs(all)) << piece;
-        EXPECT_EQ(seen.windows.back().train_s, 20.0);
+        EXPECT_THAT(listener.seen.windows, SizeIs(all)) << piece;
+        EXPECT_EQ(listener.seen.windows.back().train_s, 20.0);
     }
 }
 
@@ -109,11 +116,11 @@ TEST(RunLog, ATornLastLineIsLeftOutAtEveryLength) {
     const std::string whole = test::run_lines({.windows = 1});
     const std::string line = R"({"event":"train","train_s":9,"loss":1})";
     for (std::size_t length = 1; length < line.size(); ++length) {
-        Seen seen;
+        Listener listener;
         RunLogReader reader("metrics.jsonl");
-        reader.feed(whole + line.substr(0, length), seen);
-        EXPECT_FALSE(reader.finish(seen)) << length;
-        EXPECT_THAT(seen.windows, SizeIs(1));
+        reader.feed(whole + line.substr(0, length), listener);
+        EXPECT_FALSE(reader.finish(listener)) << length;
+        EXPECT_THAT(listener.seen.windows, SizeIs(1));
     }
     EXPECT_THAT(seen_in(whole + line).windows, SizeIs(2)) << "it lacks only its line end";
 }
@@ -138,9 +145,10 @@ TEST(RunLog, ADamagedLineIsNamedWithItsFault) {
         {"{\"event\":\"summary\",\"by_worker\":[{\"samples\":\"many\"}]}", "field samples"},
     };
     for (const auto& [line, fault] : damaged) {
-        EXPECT_THAT([&, &text = line] { (void)seen_in("{\"event\":\"start\"}\n" + text + "\n"); },
-                    ThrowsMessage<FileError>(
-                        AllOf(HasSubstr("line 2"), HasSubstr(fault), HasSubstr("cohort train"))))
+        const std::string text = "{\"event\":\"start\"}\n" + line + "\n";
+        const auto read = [&text] { (void)seen_in(text); };
+        EXPECT_THAT(read, ThrowsMessage<FileError>(AllOf(HasSubstr("line 2"), HasSubstr(fault),
+                                                         HasSubstr("cohort train"))))
             << line;
     }
 }
