@@ -41,7 +41,10 @@ constexpr std::array<LaneShare, 4> kLaneShares{
 
 /// Workers that were slow or lost first, by what that cost; then the others.
 std::vector<int> lane_order(const RunHistory& run) {
-    std::vector<double> costs(static_cast<std::size_t>(std::max(0, run.workers())));
+    std::vector<double> costs;
+    for (const RunColumn& column : run.columns.all()) {
+        costs.resize(std::max(costs.size(), column.workers.size()));
+    }
     const auto add = [&costs](int worker, double seconds) {
         if (worker >= 0 && static_cast<std::size_t>(worker) < costs.size()) {
             costs[static_cast<std::size_t>(worker)] += seconds;

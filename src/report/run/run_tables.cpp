@@ -81,8 +81,7 @@ std::vector<std::string> reasons_of(const RunSummary& summary) {
     return reasons;
 }
 
-/// Time from a loss until updates went on, at most: until the first window whose end is later and
-/// the first update under the plan that followed, whichever is known and earlier.
+/// Time from a loss until the first update under the plan that followed it; none: not known.
 std::optional<double> running_again_s(const RunHistory& run, double lost_s) {
     for (const SwitchReport& change : run.changes) {
         if (change.train_seconds >= lost_s && change.first_update_s) {

@@ -9,6 +9,7 @@
 #include "cohort/core/error.hpp"
 #include "report/page/page.hpp"
 #include "report/page/page_data.hpp"
+#include "report/page/report_tables.hpp"
 #include "report/page/svg.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/report/page_tags.hpp"
