@@ -23,6 +23,7 @@ if(COHORT_PARTS STREQUAL "engine")
 endif()
 
 find_package(nlohmann_json CONFIG REQUIRED)
+find_package(simdjson CONFIG REQUIRED)
 find_package(tomlplusplus CONFIG REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(ZLIB REQUIRED)

@@ -13,7 +13,7 @@ packages=(
     cmake g++ ninja-build git
     # libraries
     openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libdnnl-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev
-    libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
+    libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libsimdjson-dev libspdlog-dev libfmt-dev
     libprotobuf-dev protobuf-compiler
     # tables and data of the quick start
     python3 dataset-fashion-mnist bible-kjv

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 
 #include "cohort/report/sweep_results.hpp"
 #include "cohort/sim/fleet.hpp"
@@ -12,6 +13,7 @@
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/page/page.hpp"
+#include "report/run/run_page.hpp"
 
 namespace cohort {
 namespace {
@@ -20,8 +22,8 @@ class ReportCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         app.add_option("results", results_,
-                       "A sweep's folder, or result files of cohort simulate or their folders, or "
-                       "folders of cohort fleet; required")
+                       "Folders of cohort train, or a sweep's folder, or result files of cohort "
+                       "simulate or their folders, or folders of cohort fleet; required")
             ->type_name("PATH");
         out_.declare(app, "--out",
                      "The HTML page to write; default: report.html beside the first result. A page "
@@ -32,13 +34,13 @@ public:
 
     ExitCode run(const CommandContext& context) override {
         need(!results_.empty(), "cohort report", "nothing to report on",
-             "a sweep's folder, or results of cohort simulate or cohort fleet");
-        const auto fleets = std::ranges::count_if(results_, is_fleet);
-        if (fleets > 0) {
-            need(static_cast<std::size_t>(fleets) == results_.size(),
-                 *std::ranges::find_if_not(results_, is_fleet), "is no fleet, but others are",
-                 fmt::format("only folders with {}, or none", kFleetFile));
+             "folders of cohort train, a sweep's folder, or results of cohort simulate or cohort "
+             "fleet");
+        if (all_are(is_fleet, "fleet", kFleetFile)) {
             return report_fleets(context);
+        }
+        if (all_are(is_run, "run of cohort train", kMetricsFile)) {
+            return report_runs(context);
         }
         const SweepResults results = read();
         if (results.rows.empty()) {
@@ -50,10 +52,7 @@ public:
             std::fputs(report_markdown(results).c_str(), stdout);
             return ExitCode::kDone;
         }
-        if (!out_.given()) {
-            out_.set(beside(results_.front()));
-        }
-        const OutputFile page = out_.check(context, files_of_runs(results_), kPageStart);
+        const OutputFile page = page_file(context, files_of_runs(results_));
         replace_text_file(page, report_html(results));
         log_info("{} of {} runs are on {}", results.rows.size(), results.planned, out_.path());
         return ExitCode::kDone;
@@ -75,6 +74,63 @@ private:
     static bool is_fleet(const std::string& path) {
         return exists(path + "/" + kFleetFile) ||
                std::filesystem::path(path).filename() == kFleetFile;
+    }
+
+    static bool is_run(const std::string& path) {
+        return exists(path + "/" + kMetricsFile) ||
+               std::filesystem::path(path).extension() ==
+                   std::filesystem::path(kMetricsFile).extension();
+    }
+
+    /// Whether the results are of a kind. Errors: UsageError when some are and others are not.
+    bool all_are(bool (*kind)(const std::string&), std::string_view name,
+                 std::string_view file) const {
+        const auto count = std::ranges::count_if(results_, kind);
+        const auto other = std::ranges::find_if_not(results_, kind);
+        if (count > 0 && other != results_.end()) {
+            fail<UsageError>({.where = *other,
+                              .what = fmt::format("is no {}, but others are", name),
+                              .expected = fmt::format("only folders with {}, or none", file),
+                              .hint = "a page for each kind"});
+        }
+        return count > 0;
+    }
+
+    /// The page, checked; its place is beside the first result unless it was named.
+    OutputFile page_file(const CommandContext& context, const std::vector<std::string>& inputs) {
+        if (!out_.given()) {
+            out_.set(beside(results_.front()));
+        }
+        return out_.check(context, inputs, kPageStart);
+    }
+
+    /// A table beside the page, checked. @param start  of tables that may be replaced
+    OutputFile table_file(const CommandContext& context, const std::string& name,
+                          const std::vector<std::string>& inputs, const char* start) const {
+        OutputOption table = out_;
+        table.set((std::filesystem::path(out_.path()).parent_path() / name).string());
+        return table.check(context, inputs, start);
+    }
+
+    ExitCode report_runs(const CommandContext& context) {
+        const std::vector<RunHistory> runs = read_runs(results_);
+        if (markdown_) {
+            std::fputs(report_markdown(runs).c_str(), stdout);
+            return ExitCode::kDone;
+        }
+        std::vector<std::string> files;
+        std::ranges::transform(runs, std::back_inserter(files), &RunHistory::file);
+        const OutputFile page = page_file(context, files);
+        const std::string csv = std::filesystem::path(out_.path()).stem().string() + ".csv";
+        need(csv != std::filesystem::path(out_.path()).filename(), "--out",
+             "the page's numbers take this name", "a name such as compare.html");
+        const OutputFile table = table_file(context, csv, files, kRunColumnsStart);
+        replace_text_file(page, report_html(runs, csv));
+        replace_text_file(table, run_columns_csv(runs));
+        log_info("{} on {}, the numbers of its pictures in {}",
+                 runs.size() == 1 ? "the run is" : fmt::format("{} runs are", runs.size()),
+                 out_.path(), csv);
+        return ExitCode::kDone;
     }
 
     /// A fleet without a label gets its folder's name.
@@ -99,17 +155,12 @@ private:
             std::fputs(report_markdown(fleets).c_str(), stdout);
             return ExitCode::kDone;
         }
-        if (!out_.given()) {
-            out_.set(beside(results_.front()));
-        }
-        OutputOption jobs = out_;
-        jobs.set((std::filesystem::path(out_.path()).parent_path() / kFleetJobsFile).string());
-        const OutputFile page = out_.check(context, fleets.files, kPageStart);
-        const OutputFile table = jobs.check(context, fleets.files, kFleetJobsStart);
+        const OutputFile page = page_file(context, fleets.files);
+        const OutputFile table = table_file(context, kFleetJobsFile, fleets.files, kFleetJobsStart);
         replace_text_file(page, report_html(fleets));
         replace_text_file(table, fleet_jobs_csv(fleets));
         log_info("{} fleet(s) are on {}, their jobs in {}", fleets.results.size(), out_.path(),
-                 jobs.path());
+                 kFleetJobsFile);
         return ExitCode::kDone;
     }
 
@@ -131,8 +182,10 @@ private:
             if (std::filesystem::is_directory(path, ignored) && !exists(inside)) {
                 fail<FileError>({.where = path,
                                  .what = "no results here",
-                                 .expected = fmt::format("a sweep's {}, a run's {} or a fleet's {}",
-                                                         kSweepFile, kResultFile, kFleetFile)});
+                                 .expected = fmt::format(
+                                     "{} of cohort train, a sweep's {}, a virtual run's {} or a "
+                                     "fleet's {}",
+                                     kMetricsFile, kSweepFile, kResultFile, kFleetFile)});
             }
             files.push_back(exists(inside) ? inside : path);
         }
@@ -148,7 +201,8 @@ private:
 
 void add_report_command(const CommandGroup& all) {
     all.add<ReportCommand>(
-        "report", "Tables and pictures of a sweep, of simulations or of fleets, as one HTML page");
+        "report",
+        "Tables and pictures of runs, of a sweep, of simulations or of fleets, as one HTML page");
 }
 
 }  // namespace cohort

@@ -16,7 +16,7 @@ function(cohort_add_cli_test name)
   set_tests_properties(${entry} PROPERTIES RUN_SERIAL ${ARG_SERIAL})
 endfunction()
 
-foreach(name bad_input chooser fleet predictor quickstart simulate space stop train writers text/tokenizers)
+foreach(name bad_input chooser fleet predictor quickstart simulate space stop train writers report/runs text/tokenizers)
   cohort_add_cli_test(${name} PROPERTIES TIMEOUT 240)
 endforeach()
 # Compares with a package of PyPI; without it ctest says that it was skipped.

@@ -7,22 +7,17 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/limits.hpp"
 #include "cohort/report/sweep_results.hpp"
-#include "data/dataset/text_file.hpp"
+#include "report/run/run_log.hpp"
 
 namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
-constexpr const char* kMetricsFile = "metrics.jsonl";
 
 /// Far beyond any logarithm of a rate and any share, and small enough that errors of predictions
 /// and their squares are finite.
@@ -56,38 +51,29 @@ RateRun run_of_result(const std::string& file) {
             .windows = std::move(result.windows)};
 }
 
-RateWindow window_of(const Json& line) {
-    RateWindow window{.seconds = line.at("train_s").get<double>(),
-                      .samples = line.at("samples_applied").get<std::int64_t>(),
-                      .plan = line.at("plan").get<std::string>(),
-                      .features = {},
-                      .log_rate = line.at("log_rate").get<double>()};
-    for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
-        window.features.values[term] =
-            line.at("features").at(std::string(RateFeatures::kNames[term])).get<double>();
+/// The measured rates of a real run.
+class RateReader final : public RunLogVisitor {
+public:
+    explicit RateReader(const std::string& file) : log_(file) {}
+
+    [[nodiscard]] std::vector<RateWindow> read() {
+        log_.read_file(*this);
+        return std::move(windows_);
     }
-    return window;
-}
+    void on_rate(const RateWindow& window) override {
+        check_window(window, log_.where());
+        windows_.push_back(window);
+    }
+
+private:
+    RunLogReader log_;
+    std::vector<RateWindow> windows_;
+};
 
 RateRun run_of_metrics(const std::string& file) {
-    RateRun run{.file = file, .pattern = fs::path(file).parent_path().string(), .windows = {}};
-    std::istringstream text(read_text_file(file));
-    std::string line;
-    for (int number = 1; std::getline(text, line); ++number) {
-        const std::string where = fmt::format("{}, line {}", file, number);
-        try {
-            const Json json = Json::parse(line);
-            if (json.at("event") == "rate") {
-                run.windows.push_back(window_of(json));
-                check_window(run.windows.back(), where);
-            }
-        } catch (const Json::exception& error) {
-            fail<FileError>({.where = where,
-                             .what = "not a line that cohort train writes",
-                             .got = error.what()});
-        }
-    }
-    return run;
+    return {.file = file,
+            .pattern = fs::path(file).parent_path().string(),
+            .windows = RateReader(file).read()};
 }
 
 std::vector<RateRun> runs_of(const std::string& folder) {

@@ -8,17 +8,11 @@
 #include "core/scores.hpp"
 #include "report/page/cell_text.hpp"
 #include "report/page/page_data.hpp"
-#include "report/page/svg.hpp"
+#include "report/page/plot.hpp"
 
 namespace cohort {
 namespace {
 
-constexpr double kCurvesWidth = 440;
-constexpr double kHeight = 250;
-constexpr double kCurvesLeft = 34;
-constexpr double kCurvesRight = 12;
-constexpr double kCurvesTop = 22;
-constexpr double kCurvesBottom = 32;
 constexpr int kPoints = 72;      ///< of a curve
 constexpr double kPastBest = 4;  ///< the axis ends at so many times the best time to the target
 constexpr double kBelowTarget = 0.2;
@@ -47,12 +41,6 @@ std::optional<double> quality_at(const RunPictures& run, double time_s) {
     return std::lerp(quality_of(*before), quality_of(*after), part);
 }
 
-/// A point of the curve over the runs of a mode.
-struct CurvePoint {
-    double time_s = 0;
-    Spread quality;
-};
-
 /// From the first moment at which every run has been evaluated to the end of the longest one.
 std::vector<CurvePoint> curve_of(const CellPictures& cell, double end_s) {
     std::vector<CurvePoint> curve;
@@ -70,7 +58,11 @@ std::vector<CurvePoint> curve_of(const CellPictures& cell, double end_s) {
             }
         }
         if (!values.empty() && values.size() == cell.runs.size()) {
-            curve.push_back({.time_s = time_s, .quality = spread_of(values)});
+            const Spread spread = spread_of(values);
+            curve.push_back({.x = time_s,
+                             .value = 100 * spread.median,
+                             .least = 100 * spread.least,
+                             .most = 100 * spread.most});
         }
     }
     return curve;
@@ -94,8 +86,8 @@ double target_of(const PageData& data) {
     return data.results.rows.empty() ? 0 : data.results.rows.front().target_accuracy;
 }
 
-/// Range of values shown: around the target, if there is one.
-Scale quality_scale(const PageData& data) {
+/// Range of values shown, in percent: around the target, if there is one.
+Plot::Axis quality_axis(const PageData& data) {
     constexpr double kStep = 0.05;
     const double target = target_of(data);
     double most = target;
@@ -105,32 +97,9 @@ Scale quality_scale(const PageData& data) {
     const double to = std::min(1.0, std::ceil(most / kStep + 0.2) * kStep);
     const double from =
         target > 0 ? std::max(0.0, std::floor((target - kBelowTarget) / kStep) * kStep) : 0;
-    return {
-        .from = 100 * from, .to = 100 * to, .begin = kHeight - kCurvesBottom, .end = kCurvesTop};
-}
-
-std::string points_text(const std::vector<CurvePoint>& curve, const Scale& x, const Scale& y,
-                        double Spread::*value) {
-    std::string text;
-    for (const CurvePoint& point : curve) {
-        text += fmt::format("{}{},{}", text.empty() ? "" : " ", place(x(point.time_s)),
-                            place(y(100 * (point.quality.*value))));
-    }
-    return text;
-}
-
-void add_curve(Picture& picture, const ExperimentMode& mode, std::size_t index,
-               std::vector<CurvePoint> curve, const Scale& x, const Scale& y) {
-    const std::string kind = mode_class(index);
-    const std::string name = escaped(mode.name);
-    std::string band = points_text(curve, x, y, &Spread::most);
-    const std::string line = points_text(curve, x, y, &Spread::median);
-    std::ranges::reverse(curve);
-    band += " " + points_text(curve, x, y, &Spread::least);
-    picture.add(
-        fmt::format("<g class=\"{}{}\"><title>{}</title><polygon class=\"band\" "
-                    "points=\"{}\"/><polyline points=\"{}\"/></g>",
-                    kind, mode.role == "ours" ? " ours" : "", name, band, line));
+    return {.from = 100 * from,
+            .to = 100 * to,
+            .what = quality_name(data.results) + " of the test group, %"};
 }
 
 }  // namespace
@@ -141,34 +110,22 @@ std::string draw_curves(const PageData& data, std::size_t pattern) {
     if (!(end_s > 0)) {
         return "";
     }
-    const Scale x{.from = 0, .to = end_s, .begin = kCurvesLeft, .end = kCurvesWidth - kCurvesRight};
-    const Scale y = quality_scale(data);
-    const std::string id = fmt::format("curve{}", pattern);
-    const std::string quality = quality_name(data.results);
-    Picture picture(id, kCurvesWidth, kHeight, quality + " over virtual time, " + name,
-                    "Median of the test group for every mode, with a band from the least to the "
-                    "most of all seeds. The tables have the times to the target.");
-    constexpr int kTicks = 5;
-    picture.x_axis(x, y.begin, y.begin - y.end, round_ticks(0, end_s, kTicks), "virtual time, s");
-    picture.y_axis(y, kCurvesLeft, x.end - x.begin, round_ticks(y.from, y.to, kTicks),
-                   quality + " of the test group, %");
-    picture.add(fmt::format(
-        "<clipPath id=\"{}-c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" "
-        "height=\"{}\"/></clipPath><g clip-path=\"url(#{}-c)\">",
-        id, place(x.begin), place(y.end), place(x.end - x.begin), place(y.begin - y.end), id));
-    for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
-        std::vector<CurvePoint> curve = curve_of(data.pictures[mode][pattern], end_s);
+    Plot plot(fmt::format("curve{}", pattern),
+              quality_name(data.results) + " over virtual time, " + name,
+              "Median of the test group for every mode, with a band from the least to the most of "
+              "all seeds. The tables have the times to the target.",
+              {.to = end_s, .what = "virtual time, s"}, quality_axis(data));
+    for (std::size_t index = 0; index < data.results.modes.size(); ++index) {
+        const ExperimentMode& mode = data.results.modes[index];
+        const std::vector<CurvePoint> curve = curve_of(data.pictures[index][pattern], end_s);
         if (curve.size() > 1) {
-            add_curve(picture, data.results.modes[mode], mode, std::move(curve), x, y);
+            plot.add(mode_class(index) + (mode.role == "ours" ? " ours" : ""), mode.name, curve);
         }
     }
-    picture.add("</g>");
     if (const double target = target_of(data); target > 0) {
-        picture.line(x.begin, y(100 * target), x.end, y(100 * target), "target");
-        picture.text(x.begin + 4, y(100 * target) - 3, "start", "target " + percent(target),
-                     "what");
+        plot.target(100 * target, "target " + percent(target));
     }
-    return picture.done();
+    return plot.done();
 }
 
 }  // namespace cohort

@@ -8,7 +8,7 @@
 #include "report/page/cell_text.hpp"
 #include "report/page/fleet_page.hpp"
 #include "report/page/page_data.hpp"
-#include "report/page/svg.hpp"
+#include "report/page/plot.hpp"
 
 namespace cohort {
 namespace {
@@ -148,9 +148,7 @@ void add_share(Picture& picture, const FleetResult& result, const NodeShare& sha
     picture.y_axis(y, kLanesLeft, x.end - x.begin, {0, 50, 100}, "");
     picture.line(x.begin, y.begin, x.end, y.begin, "axis");
     picture.text(kLanesLeft, y.end - 5, "start", share.name, "what");
-    std::string mean;
-    std::string most;
-    std::vector<std::string> least;
+    std::vector<CurvePoint> curve;
     double since_s = 0;
     for (const FleetUsePoint& point : result.use) {
         double sum = 0;
@@ -164,21 +162,12 @@ void add_share(Picture& picture, const FleetResult& result, const NodeShare& sha
         }
         const auto nodes = static_cast<double>(point.devices.size());
         for (const double time_s : {since_s, point.time_s}) {
-            const std::string at = place(x(time_s));
-            mean += fmt::format("{},{} ", at, place(y(100 * sum / nodes)));
-            most += fmt::format("{},{} ", at, place(y(100 * high)));
-            least.push_back(fmt::format("{},{} ", at, place(y(100 * low))));
+            curve.push_back(
+                {.x = time_s, .value = 100 * sum / nodes, .least = 100 * low, .most = 100 * high});
         }
         since_s = point.time_s;
     }
-    std::ranges::reverse(least);
-    for (const std::string& point : least) {
-        most += point;
-    }
-    picture.add(
-        fmt::format("<g class=\"c0 use\"><title>{}</title><polygon class=\"band\" "
-                    "points=\"{}\"/><polyline points=\"{}\"/></g>",
-                    share.name, most, mean));
+    add_curve(picture, "c0 use", share.name, x, y, curve);
 }
 
 }  // namespace

@@ -169,7 +169,10 @@ std::string decisions_of(const PageData& data, std::size_t mode, std::size_t pat
     }
     return "<div class=\"wide\">" + picture + "</div>\n<details><summary>Decisions of " +
            escaped(data.results.modes[mode].name) + "</summary>\n" +
-           decision_table(data, mode, pattern) + "</details>\n";
+           table_html(decisions_table(data.results.modes[mode].name + " under " +
+                                          data.results.patterns[pattern] + ", first seed",
+                                      data.pictures[mode][pattern].first.decisions)) +
+           "</details>\n";
 }
 
 std::string lanes_section(const PageData& data) {

@@ -72,9 +72,6 @@ struct PageData {
 [[nodiscard]] std::string result_tables(const PageData& data);
 /// Bytes and processor time of servers and workers under a pattern.
 [[nodiscard]] std::string demand_table(const PageData& data, std::size_t pattern);
-/// A chooser's decisions in the drawn run, with reasons and results; empty: no decisions.
-[[nodiscard]] std::string decision_table(const PageData& data, std::size_t mode,
-                                         std::size_t pattern);
 [[nodiscard]] std::string tuning_table(const PageData& data);
 [[nodiscard]] std::string command_lists(const PageData& data);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "cohort/sched/chooser.hpp"
@@ -15,13 +16,16 @@ namespace cohort {
 namespace {
 
 /// A table in a box that scrolls by itself. @param name  for screen readers @param columns  besides
-/// the first @param rows  in HTML @param first  head of the first column
+/// the first @param rows  in HTML @param first  head of the first column @param words  which
+/// columns are of sentences; empty: none
 std::string in_box(const std::string& name, const std::string& caption,
                    const std::vector<std::string>& columns, const std::string& rows,
-                   const std::string& first = "mode") {
+                   const std::string& first = "mode", const std::vector<bool>& words = {}) {
     std::string head;
-    for (const std::string& column : columns) {
-        head += fmt::format("<th scope=\"col\">{}</th>", escaped(column));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        head += fmt::format("<th scope=\"col\"{}>{}</th>",
+                            i < words.size() && words[i] ? " class=\"words\"" : "",
+                            escaped(columns[i]));
     }
     return fmt::format(
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">"
@@ -40,9 +44,9 @@ std::string mode_head(const std::string& name, const std::string& note) {
 std::string cell_html(const CellText& text) {
     const std::string mark =
         text.best ? "<abbr class=\"mark\" title=\"best of the column\">★</abbr> " : "";
-    std::string html =
-        fmt::format("<td class=\"{}{}\">{}<span class=\"median\">{}</span>",
-                    text.best ? "best" : "", text.never ? "never" : "", mark, escaped(text.main));
+    std::string html = fmt::format("<td class=\"{}{}{}\">{}<span class=\"median\">{}</span>",
+                                   text.best ? "best" : "", text.never ? "never" : "",
+                                   text.words ? " words" : "", mark, escaped(text.main));
     for (const std::string& line : text.below) {
         html += fmt::format("<span class=\"spread\">{}</span>", escaped(line));
     }
@@ -97,8 +101,13 @@ std::string table_html(const ReportTable& table) {
         }
         rows += "</tr>\n";
     }
+    std::vector<bool> words;
+    if (!table.rows.empty()) {
+        std::ranges::transform(table.rows.front().cells, std::back_inserter(words),
+                               &CellText::words);
+    }
     return in_box(table.title, table.title + ": " + table.caption, table.columns, rows,
-                  table.rows_are);
+                  table.rows_are, words);
 }
 
 std::string result_tables(const PageData& data) {
@@ -131,31 +140,30 @@ std::string demand_table(const PageData& data, std::size_t pattern) {
                   columns, rows);
 }
 
-std::string decision_table(const PageData& data, std::size_t mode, std::size_t pattern) {
+ReportTable decisions_table(const std::string& of, std::span<const DecisionRecord> decisions) {
     constexpr std::size_t kMost = 60;
-    const std::vector<DecisionRecord>& decisions = data.pictures[mode][pattern].first.decisions;
-    std::string rows;
-    for (std::size_t i = 0; i < std::min(decisions.size(), kMost); ++i) {
-        const DecisionRecord& one = decisions[i];
+    ReportTable table{
+        .title = "Decisions of " + of,
+        .caption = fmt::format(
+            "{}{}", decisions.size(),
+            decisions.size() > kMost ? fmt::format(", of which the first {}", kMost) : ""),
+        .columns = {"at, s", "why", "samples/s predicted", "measured", "for, s", "next best, rate"},
+        .rows_are = "plan"};
+    const auto plain = [](std::string text, bool words = false) {
+        return CellText{.main = std::move(text), .never = true, .words = words};
+    };
+    for (const DecisionRecord& one : decisions.first(std::min(decisions.size(), kMost))) {
         const Candidate* const chosen = chosen_candidate(one);
-        rows += fmt::format(
-            "<tr><th scope=\"row\">{}</th><td>{:.4g}</td><td class=\"words\">{}</td><td>{}</td>"
-            "<td>{}</td><td>{}</td><td class=\"words\">{}</td></tr>\n",
-            escaped(one.to), one.seconds, escaped(one.reason),
-            chosen == nullptr ? "" : short_number(chosen->samples_s),
-            short_number(one.measured_samples_s), short_number(one.held_s),
-            escaped(runner_up_of(one)));
+        ReportTable::Row& row = table.rows.emplace_back();
+        row.name = one.to;
+        row.cells = {plain(fmt::format("{:.4g}", one.seconds)),
+                     plain(one.reason, true),
+                     plain(chosen == nullptr ? "" : short_number(chosen->samples_s)),
+                     plain(short_number(one.measured_samples_s)),
+                     plain(short_number(one.held_s)),
+                     plain(runner_up_of(one), true)};
     }
-    if (rows.empty()) {
-        return rows;
-    }
-    const std::string name = data.results.modes[mode].name;
-    return in_box(
-        "Decisions of " + name,
-        fmt::format("Decisions of {} under {}, first seed: {}{}", name,
-                    data.results.patterns[pattern], decisions.size(),
-                    decisions.size() > kMost ? fmt::format(", of which the first {}", kMost) : ""),
-        {"at, s", "why", "samples/s predicted", "measured", "for, s", "next best, rate"}, rows);
+    return table;
 }
 
 std::string tuning_table(const PageData& data) {

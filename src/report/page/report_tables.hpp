@@ -1,9 +1,11 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cohort/report/comparison.hpp"
+#include "cohort/sched/chooser.hpp"
 
 namespace cohort {
 
@@ -13,6 +15,7 @@ struct CellText {
     std::vector<std::string> below;  ///< lines below the number
     bool best = false;
     bool never = false;  ///< there is no number
+    bool words = false;  ///< `main` is a sentence, in lines of its own
 };
 
 /// A table with a row for every mode or label.
@@ -30,6 +33,10 @@ struct ReportTable {
 };
 [[nodiscard]] std::string table_html(const ReportTable& table);
 [[nodiscard]] std::string table_markdown(const ReportTable& table);
+
+/// A chooser's decisions with their reasons and results. @param of  the mode or run
+[[nodiscard]] ReportTable decisions_table(const std::string& of,
+                                          std::span<const DecisionRecord> decisions);
 
 /// All tables for which a sweep has numbers, the most important first.
 [[nodiscard]] std::vector<ReportTable> report_tables(const SweepResults& results,

@@ -10,6 +10,7 @@
 #include "cohort/optim/schedule.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sim/simulation.hpp"
+#include "core/command_text.hpp"
 #include "sched/plan/push_tree.hpp"
 #include "sim/scenario/option_list.hpp"
 #include "sim/scenario/trace.hpp"
@@ -19,20 +20,6 @@ namespace {
 
 /// Workers times servers: each pair exchanges messages.
 constexpr std::int64_t kMostPairs = std::int64_t{1} << 26;
-
-/// A word as a shell reads it.
-std::string shell_quoted(const std::string& word) {
-    constexpr std::string_view kPlain =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+@%";
-    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
-        return word;
-    }
-    std::string text = "'";
-    for (const char c : word) {
-        text += c == '\'' ? "'\\''" : std::string(1, c);
-    }
-    return text + "'";
-}
 
 void check_places(const SimulateOptions& o) {
     const auto pairs = std::int64_t{o.workers} * o.servers;
@@ -133,18 +120,8 @@ std::vector<std::pair<std::string, std::string>> option_values(const SimulateOpt
 }
 
 std::string command_text(const SimulateOptions& options) {
-    const auto defaults = option_values({});
-    const auto values = option_values(options);
-    std::string text = "cohort simulate";
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        const auto& [name, value] = values[i];
-        if (value == defaults[i].second || name == "out" || name == "overwrite") {
-            continue;
-        }
-        const bool flag = value == "true" && defaults[i].second == "false";
-        text += fmt::format(" --{}{}", name, flag ? "" : " " + shell_quoted(value));
-    }
-    return text;
+    return command_text("cohort simulate", option_values(options), option_values({}),
+                        {"out", "overwrite"});
 }
 
 ModeSetting mode_setting(const SimulateOptions& options) {

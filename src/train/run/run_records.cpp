@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "cohort/core/version.hpp"
+#include "core/command_text.hpp"
 #include "core/scores.hpp"
+#include "train/run/option_list.hpp"
 
 namespace cohort {
 namespace {
@@ -51,6 +54,32 @@ Json costs_json(const TrainSummary& summary) {
             {"exchange_s", or_null(summary.exchange_s > 0, summary.exchange_s)},
             {"arena_bytes", summary.arena_bytes},
             {"peak_bytes", summary.peak_bytes}};
+}
+
+/// The command that starts the run; empty: a program of the user's own, which computes the network.
+std::string command_of(const JobContext& parts, int ranks) {
+    if (parts.network != nullptr) {
+        return "";
+    }
+    const auto listed = [](const TrainOptions& options) {
+        std::vector<std::pair<std::string, std::string>> values;
+        each_option(options, ListValues{values});
+        return values;
+    };
+    return command_text(
+        (ranks > 1 ? fmt::format("mpirun -np {} ", ranks) : std::string()) + "cohort train",
+        listed(parts.options), listed({}), {"overwrite", "resume"});
+}
+
+/// Hosts of the ranks, each once.
+std::vector<std::string> hosts_of(const RankMap& map) {
+    std::vector<std::string> hosts;
+    for (const RankInfo& rank : map.ranks) {
+        if (std::ranges::find(hosts, rank.host) == hosts.end()) {
+            hosts.push_back(rank.host);
+        }
+    }
+    return hosts;
 }
 
 Json failure(int exit_code, const std::string& reason) {
@@ -149,6 +178,8 @@ std::string start_json(const JobContext& parts, const RankMap& map, const std::s
                 {"batch", options.batch},
                 {"reference_batch", parts.reference_batch},
                 {"budget_samples", parts.budget_samples},
+                {"target_accuracy", or_null(options.target_accuracy > 0, options.target_accuracy)},
+                {"target_loss", or_null(options.target_loss > 0, options.target_loss)},
                 {"optimizer", word_of(options.optimizer)},
                 {"lr", options.lr},
                 {"momentum", options.momentum},
@@ -157,7 +188,9 @@ std::string start_json(const JobContext& parts, const RankMap& map, const std::s
                 {"augment", options.augment},
                 {"seed", options.seed},
                 {"deterministic", options.deterministic},
-                {"device", device}}
+                {"device", device},
+                {"hosts", hosts_of(map)},
+                {"command", command_of(parts, map.size())}}
         .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

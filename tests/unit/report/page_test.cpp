@@ -9,8 +9,10 @@
 #include "cohort/core/error.hpp"
 #include "report/page/page.hpp"
 #include "report/page/page_data.hpp"
+#include "report/page/report_tables.hpp"
 #include "report/page/svg.hpp"
 #include "support/core/temp_folder.hpp"
+#include "support/report/page_tags.hpp"
 #include "support/report/report_results.hpp"
 
 namespace cohort {
@@ -20,45 +22,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-/// The insides of all tags of a page, in order.
-std::vector<std::string> tags_of(const std::string& page) {
-    std::vector<std::string> tags;
-    for (std::size_t begin = page.find('<'); begin != std::string::npos;
-         begin = page.find('<', begin + 1)) {
-        tags.push_back(page.substr(begin + 1, page.find('>', begin) - begin - 1));
-    }
-    return tags;
-}
-
-/// The first tag that is not closed, or closes another one; empty for a page that is well formed.
-std::string unbalanced(const std::string& page) {
-    std::vector<std::string> open;
-    for (const std::string& tag : tags_of(page)) {
-        const bool closing = tag.starts_with("/");
-        const std::string name = tag.substr(closing ? 1 : 0, tag.find_first_of(" /\n", 1));
-        if (closing && (open.empty() || open.back() != name)) {
-            return tag;
-        }
-        if (closing) {
-            open.pop_back();
-        } else if (!tag.ends_with("/") && !tag.starts_with("!")) {
-            open.push_back(name);
-        }
-    }
-    return open.empty() ? "" : open.back();
-}
-
-std::vector<std::string> ids_of(const std::string& page) {
-    std::vector<std::string> ids;
-    for (const std::string& tag : tags_of(page)) {
-        if (const std::size_t found = tag.find(" id=\""); found != std::string::npos) {
-            ids.push_back(tag.substr(found + 5, tag.find('"', found + 5) - found - 5));
-        }
-    }
-    std::sort(ids.begin(), ids.end());
-    return ids;
-}
 
 class Page : public testing::Test {
 protected:
@@ -86,8 +49,8 @@ TEST_F(Page, HasEveryModeEveryPatternEveryCommandAndNothingFromElsewhere) {
 
 TEST_F(Page, IsWellFormed) {
     const std::string page = report_html(results_);
-    EXPECT_EQ(unbalanced(page), "");
-    const std::vector<std::string> ids = ids_of(page);
+    EXPECT_EQ(test::unbalanced(page), "");
+    const std::vector<std::string> ids = test::ids_of(page);
     EXPECT_GT(ids.size(), 10U);
     EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end()), ids.end()) << "an id comes twice";
 }
@@ -175,7 +138,7 @@ TEST_F(Page, TheSentenceNamesWhoIsFasterAndWhereItIsNot) {
                 HasSubstr("; slower than gamma (+26 % [+26, +26]), delta & co (+12 % [+11, +12]); "
                           "not told apart from beta."));
     EXPECT_THAT(report_markdown(results_), HasSubstr("**m4 against each** ("));
-    EXPECT_EQ(unbalanced(report_html(results_)), "");
+    EXPECT_EQ(test::unbalanced(report_html(results_)), "");
 }
 
 /// 3 modes x 2 patterns beside the reference; left is faster.
@@ -345,7 +308,9 @@ TEST_F(Page, DecisionsAreDrawnWithTheirReasonsAndOutcomes) {
     EXPECT_THAT(picture, HasSubstr("<rect class=\"e1\" x=\"156\""));
     EXPECT_THAT(picture, HasSubstr("worker 1, 90.00 to 390.00 s: 2.00 times as long as the "
                                    "fastest; bandwidth"));
-    EXPECT_THAT(decision_table(data, 0, 0), HasSubstr("<td>5000</td><td>4800</td><td>300</td>"));
+    EXPECT_THAT(
+        table_markdown(decisions_table("star-h", data.pictures[0][0].first.decisions)),
+        HasSubstr("| star-h (static:7) | 100 | worker 3 <slow> | 5000 | 4800 | 300 | asgd "));
     const std::string page = report_html(single);
     EXPECT_THAT(page, HasSubstr("the bar below the lanes is the plan in force"));
     EXPECT_THAT(page, HasSubstr("<summary>Decisions of star-h</summary>"));

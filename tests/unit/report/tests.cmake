@@ -1,2 +1,2 @@
 cohort_add_unit_tests(report LIBS cohort::report fmt::fmt PROPERTIES TIMEOUT 180 TOPICS
-  chooser comparison efficiency experiment fleet_page page plan sweep)
+  chooser comparison efficiency experiment fleet_page page plan run_log run_page sweep)
