@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cohort/core/version.hpp"
+#include "core/options.hpp"
 #include "core/scores.hpp"
+#include "train/run/option_list.hpp"
 
 namespace cohort {
 namespace {
@@ -51,6 +56,17 @@ Json costs_json(const TrainSummary& summary) {
             {"exchange_s", or_null(summary.exchange_s > 0, summary.exchange_s)},
             {"arena_bytes", summary.arena_bytes},
             {"peak_bytes", summary.peak_bytes}};
+}
+
+/// All options, as the command line writes them.
+Json options_json(const TrainOptions& options) {
+    std::vector<std::pair<std::string, std::string>> values;
+    each_option(options, ListValues{values});
+    Json all = Json::object();
+    for (auto& [name, value] : values) {
+        all[name] = std::move(value);
+    }
+    return all;
 }
 
 Json failure(int exit_code, const std::string& reason) {
@@ -157,7 +173,8 @@ std::string start_json(const JobContext& parts, const RankMap& map, const std::s
                 {"augment", options.augment},
                 {"seed", options.seed},
                 {"deterministic", options.deterministic},
-                {"device", device}}
+                {"device", device},
+                {"options", options_json(options)}}
         .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
