@@ -104,6 +104,7 @@ resume_job() {
     job=("${kept[@]}" --resume)
 }
 
+given_words=("$@")
 for part in command hosts watch; do
     # shellcheck source=/dev/null
     source "$here/launch/$part.sh"
@@ -153,5 +154,6 @@ while [[ $lost == yes && $stopping == no ]] && ((restarts > 0)); do
 done
 if ((code != 0)); then
     say "exit code $code${reason:+: $reason}"
+    say_how_to_continue
 fi
 exit "$code"

@@ -76,8 +76,10 @@ public:
     /// Cuts the file to its true length.
     void truncate(std::uint64_t bytes);
     void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+    enum class Sync { kNo, kYes };
     /// Makes it durable and gives it its name: fsync, rename, fsync of the folder.
-    void commit();
+    /// @param sync  kNo: without fsync, which may take long, for a file that is soon replaced
+    void commit(Sync sync = Sync::kYes);
 
 private:
     void check_target() const;

@@ -62,8 +62,8 @@ void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found,
             fail<UsageError>({.where = "--classes",
                               .what = "the labels are numbers to predict, not classes",
                               .expected = "no --classes",
-                              .got = fmt::format("{}, {} target(s) in {}", options_.classes,
-                                                 targets, files.labels.path)});
+                              .got = fmt::format("{}, {} in {}", options_.classes,
+                                                 counted(targets, "target"), files.labels.path)});
         }
         writer_ = std::make_unique<DatasetWriter>(output_, spec_, thread_);
         return;
@@ -71,7 +71,7 @@ void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found,
     const auto text = [](const std::vector<std::int64_t>& extents, SampleType kind,
                          std::int64_t numbers) {
         return fmt::format("{} of {}{}", format_shape(extents), word_of(kind),
-                           numbers > 0 ? fmt::format(" with {} target(s)", numbers) : "");
+                           numbers > 0 ? " with " + counted(numbers, "target") : "");
     };
     require_file(shape == spec_.sample_shape && type == spec_.type && targets == spec_.targets,
                  file.path, "samples differ from those of the first file",

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cohort/core/version.hpp"
+#include "core/suggestion.hpp"
 #include "jobs/cli/config_file.hpp"
 #include "jobs/cli/option_texts.hpp"
 #include "jobs/commands/commands.hpp"
@@ -13,6 +15,28 @@
 
 namespace cohort {
 namespace {
+
+/// Errors: UsageError, when the command was given a word that it does not know.
+void refuse_extra_word(const CLI::App& command) {
+    const std::vector<std::string> extras = command.remaining();
+    if (extras.empty()) {
+        return;
+    }
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command.get_options()) {
+        names.push_back(option->get_name(false, true));
+    }
+    const std::string word = extras.front().substr(0, extras.front().find('='));
+    const bool is_option = word.starts_with('-');
+    std::string where = command.get_name();
+    for (const CLI::App* up = command.get_parent(); up != nullptr; up = up->get_parent()) {
+        where.insert(0, up->get_name() + " ");
+    }
+    fail<UsageError>({.where = where,
+                      .what = is_option ? "there is no such option" : "a word too many",
+                      .got = is_option ? quoted_with_guess(word, names) : "'" + word + "'",
+                      .hint = where + " --help"});
+}
 
 /// Errors: UsageError when a word that should name a command does not.
 void check_command_words(const CLI::App& root, const std::vector<std::string>& arguments) {
@@ -30,7 +54,7 @@ void check_command_words(const CLI::App& root, const std::vector<std::string>& a
             fail<UsageError>({.where = path,
                               .what = "there is no such command",
                               .expected = CLI::detail::join(names, ", "),
-                              .got = "'" + word + "'",
+                              .got = quoted_with_guess(word, names),
                               .hint = path + " --help"});
         }
         app = app->get_subcommand(word);
@@ -48,9 +72,9 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
     for (const auto add_commands :
          {add_train_command, add_simulate_command, add_fleet_command, add_eval_command,
           add_export_command, add_generate_command, add_import_command, add_sweep_command,
-          add_report_command, add_info_command, add_ctl_command, add_profile_command,
-          add_chooser_commands, add_efficiency_commands, add_predictor_commands, add_trace_commands,
-          add_bench_commands}) {
+          add_report_command, add_info_command, add_ctl_command, add_top_command,
+          add_profile_command, add_chooser_commands, add_efficiency_commands,
+          add_predictor_commands, add_trace_commands, add_bench_commands}) {
         add_commands(all);
     }
 }
@@ -77,7 +101,16 @@ void CommandLine::add(CLI::App& parent, const std::string& name, const std::stri
 }
 
 CommandLine::Leaf& CommandLine::parse(std::vector<std::string> arguments) {
-    app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    try {
+        app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    } catch (const CLI::ExtrasError&) {
+        for (const std::unique_ptr<Leaf>& leaf : leaves_) {
+            if (leaf->app->parsed()) {
+                refuse_extra_word(*leaf->app);
+            }
+        }
+        throw;
+    }
     for (const std::unique_ptr<Leaf>& leaf : leaves_) {
         if (leaf->app->parsed()) {
             return *leaf;

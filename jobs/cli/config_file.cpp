@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/suggestion.hpp"
 #include "formats/toml_reader.hpp"
 
 namespace cohort {
@@ -132,10 +133,12 @@ private:
         const CLI::Option* const option =
             own_section && configurable(key) ? app_.get_option_no_throw("--" + key) : nullptr;
         if (option == nullptr) {
-            fail<UsageError>({.where = where(node, full),
-                              .what = "not an option of this command",
-                              .got = full,
-                              .hint = "--help for the names, --dump-config for an example"});
+            const std::string guess = own_section ? closest_word(key, configurable_names()) : "";
+            fail<UsageError>(
+                {.where = where(node, full),
+                 .what = "not an option of this command",
+                 .got = guess.empty() ? full : fmt::format("{} (did you mean {}?)", full, guess),
+                 .hint = "--help for the names, --dump-config for an example"});
         }
         const auto [earlier, is_new] = seen_.try_emplace(key, where(node, full));
         if (!is_new) {
@@ -145,6 +148,16 @@ private:
             add_arguments(*option, "--" + key, values, earlier->second);
             found_.places.emplace(key, earlier->second);
         }
+    }
+
+    [[nodiscard]] std::vector<std::string> configurable_names() const {
+        std::vector<std::string> names;
+        for (const CLI::Option* option : app_.get_options()) {
+            if (const std::string name = long_name(*option); configurable(name)) {
+                names.push_back(name);
+            }
+        }
+        return names;
     }
 
     void add_arguments(const CLI::Option& option, const std::string& name,

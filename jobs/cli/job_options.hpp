@@ -1,8 +1,10 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <string>
@@ -17,9 +19,23 @@
 #include "cohort/core/output.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "core/options.hpp"
+#include "core/suggestion.hpp"
 #include "jobs/cli/command_line.hpp"
 
 namespace cohort {
+
+/// The range of an option for people, Limits::text(), without an upper end that only keeps sums and
+/// products within range: such ends lie at a million or above, and would pass for useful values.
+/// @param too_large  said of a value above it
+template <class T>
+std::string range_text(const Limits<T>& limits, bool too_large = false) {
+    constexpr auto kFar = static_cast<T>(1'000'000);
+    if (too_large || limits.most < kFar || limits.ends == Limits<T>::Ends::kNotMost) {
+        return limits.text();
+    }
+    return fmt::format("{} {}{}", limits.ends == Limits<T>::Ends::kNotLeast ? "above" : "at least",
+                       limits.least, limits.or_zero ? ", or 0" : "");
+}
 
 /// What is wrong with `text` as a number of type T; empty when it is one, in decimal notation,
 /// whole for whole T, and within `limits`. A whole number is rewritten as it is understood ("007"
@@ -30,7 +46,10 @@ std::string check_number(std::string& text, const Limits<T>& limits) {
     const char* last = text.data() + text.size();
     const auto [end, error] = std::from_chars(text.data(), last, number);
     if (error != std::errc() || end != last || !limits.contain(number)) {
-        return fmt::format("expected {}, got '{}'", limits.expected(), text);
+        const bool too_large = error == std::errc::result_out_of_range || number > limits.most;
+        return fmt::format("expected a {}, {}, got '{}'",
+                           std::is_integral_v<T> ? "whole number" : "number",
+                           range_text(limits, too_large), text);
     }
     if constexpr (std::is_integral_v<T>) {
         text = std::to_string(number);
@@ -49,10 +68,21 @@ template <class T>
 CLI::Option* value(CLI::App& app, const std::string& name, T& field, const std::string& description,
                    const Limits<std::type_identity_t<T>>& limits) {
     CLI::Option* option =
-        app.add_option(name, field, fmt::format("{} ({})", description, limits.text()))
+        app.add_option(name, field, fmt::format("{} ({})", description, range_text(limits)))
             ->capture_default_str();
     return option->transform(
         CLI::Validator([limits](std::string& text) { return check_number(text, limits); }, ""));
+}
+
+/// Accepts these words alone, which --help lists.
+[[nodiscard]] inline CLI::Validator one_of(const std::vector<std::string>& words) {
+    return {[words](const std::string& text) {
+                return std::ranges::find(words, text) != words.end()
+                           ? std::string()
+                           : fmt::format("expected {}, got {}", fmt::join(words, ", "),
+                                         quoted_with_guess(text, words));
+            },
+            fmt::format("{{{}}}", fmt::join(words, ","))};
 }
 
 /// Visitor of a list of options (core/options.hpp): declares each on the command line, so that it
@@ -73,7 +103,7 @@ struct DeclareOptions {
             option->type_name(info.type);
         }
         if (!info.words.empty()) {
-            option->check(CLI::IsMember(info.words));
+            option->check(one_of(info.words));
         }
     }
     template <class E>
@@ -86,7 +116,7 @@ struct DeclareOptions {
                },
                info.meaning)
             ->default_str(std::string(word_of(field)))
-            ->check(CLI::IsMember(std::vector<std::string>(kWords<E>.begin(), kWords<E>.end())));
+            ->check(one_of({kWords<E>.begin(), kWords<E>.end()}));
     }
 };
 

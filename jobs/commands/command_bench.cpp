@@ -98,9 +98,9 @@ public:
             return ExitCode::kDone;
         }
         print_line(
-            "{}, batch {}, {} thread(s): {:.1f} {}/s, step {:.2f} ms "
+            "{}, batch {}, {}: {:.1f} {}/s, step {:.2f} ms "
             "(fastest {:.2f} ms) over {} steps; peak {}, activations {}",
-            options_.model, options_.batch, options_.threads, result.per_second,
+            options_.model, options_.batch, counted(options_.threads, "thread"), result.per_second,
             reads_text(options_.model) ? "tokens" : "samples", 1e3 * result.median_s,
             1e3 * result.min_s, result.steps, format_bytes(result.peak_bytes),
             format_bytes(result.arena_bytes));
@@ -159,7 +159,7 @@ public:
               {.least = 1, .most = kMostPlaces});
         value(app, "--algorithm", options_.algorithm,
               "allreduce: auto, ring, ordered, mpi, or nccl between GPUs")
-            ->check(CLI::IsMember({"auto", "ring", "ordered", "mpi", "nccl"}));
+            ->check(one_of({"auto", "ring", "ordered", "mpi", "nccl"}));
         value(app, "--bucket-bytes", options_.bucket_bytes, "allreduce: size of a bucket",
               {.least = 64, .most = std::int64_t{1} << 40});
         value(app, "--chunk-bytes", options_.chunk_bytes, "push-pull: size of a message",

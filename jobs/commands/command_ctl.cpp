@@ -1,4 +1,8 @@
 #include <cstdio>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "cohort/core/require.hpp"
 #include "cohort/sched/job_limits.hpp"
@@ -6,6 +10,7 @@
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "train/run/control.hpp"
+#include "train/run/run_folder.hpp"
 
 namespace cohort {
 namespace {
@@ -21,26 +26,65 @@ public:
             ->type_name("WORDS");
         app.add_option("--out", out_, "The --out folder of the running job; required")
             ->type_name("DIR");
+        app.add_flag("--json", json_, "status: one JSON object in a line");
+        value(app, "--watch", watch_s_,
+              "status: again after so many seconds, until the job has ended; 0: once",
+              kSecondsLimits)
+            ->type_name("SECONDS");
         value(app, "--timeout-s", timeout_s_, "Seconds to wait for the job's answer",
               kSecondsLimits);
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
         require(!out_.empty(), "--out", "the --out folder of a running job", "nothing");
-        const ControlReply reply =
-            ask_job(out_, CLI::detail::join(words_, " "), Clock::Seconds(timeout_s_));
+        const std::string words = CLI::detail::join(words_, " ");
+        const bool status = words == "status";
+        require(status || !json_, "--json", "the request status", "'" + words + "'");
+        require(status || watch_s_ == 0, "--watch", "the request status", "'" + words + "'");
+        const std::string request = json_ ? "status json" : words;
+        const ExitCode code = ask(request);
+        return code == ExitCode::kDone && watch_s_ > 0 ? watch(request) : code;
+    }
+
+private:
+    [[nodiscard]] ExitCode ask(const std::string& request) const {
+        const ControlReply reply = ask_job(out_, request, Clock::Seconds(timeout_s_));
         if (!reply.accepted) {
             log_error("refused: {}", reply.text);
             return ExitCode::kUsage;
         }
         std::fputs(reply.text.c_str(), stdout);
+        std::fflush(stdout);
         return ExitCode::kDone;
     }
 
-private:
+    /// Until the job has ended, which is no error here.
+    [[nodiscard]] ExitCode watch(const std::string& request) const {
+        const std::string folder = RunFolder(out_).control;
+        for (;;) {
+            std::this_thread::sleep_for(Clock::Seconds(watch_s_));
+            try {
+                if (!json_) {
+                    std::puts("");
+                }
+                if (const ExitCode code = ask(request); code != ExitCode::kDone) {
+                    return code;
+                }
+            } catch (const Error&) {
+                if (std::filesystem::exists(folder + "/run")) {
+                    throw;  // it still runs, and does not answer
+                }
+                log_info("the job in {} has ended", out_);
+                return ExitCode::kDone;
+            }
+        }
+    }
+
     std::vector<std::string> words_;
     std::string out_;
     double timeout_s_ = 20;
+    double watch_s_ = 0;
+    bool json_ = false;
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ public:
                        "The model.h5 of a training run, or FILE.onnx; required")
             ->type_name("FILE");
         value(app, "--group", group_, "Group of samples to evaluate on")
-            ->check(CLI::IsMember({"train", "test"}));
+            ->check(one_of({"train", "test"}));
         each_device_option(on_, DeclareOptions{app}, "What computes");
         value(app, "--threads", threads_, "Threads that compute; 0: all cores", kThreadsLimits);
         value(app, "--batch", batch_, "Samples evaluated at once; changes the time, not the result",

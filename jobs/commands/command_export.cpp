@@ -14,7 +14,7 @@ public:
                        "The model.h5 of a training run, or FILE.onnx; required")
             ->type_name("FILE");
         value(app, "--to", to_, "Format of the new file: a network with weights, or weights alone")
-            ->check(CLI::IsMember({"onnx", "safetensors"}));
+            ->check(one_of({"onnx", "safetensors"}));
         out_.declare(app, "--out", "File to write; required");
     }
 

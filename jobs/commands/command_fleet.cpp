@@ -110,10 +110,8 @@ void print_summary(const FleetResult& result) {
     print_distribution("completion time, s", all.completion);
     print_distribution("slowdown against alone", all.slowdown);
     if (all.missed > 0) {
-        print_line(
-            "{} job(s) missed their target (>): their TTA is their completion time, a lower "
-            "bound",
-            all.missed);
+        print_line("{} missed the target (>): the completion time is then the TTA, a lower bound",
+                   counted(all.missed, "job"));
     }
     if (result.real) {
         print_line(
@@ -161,7 +159,7 @@ public:
             value(app, "--alone", alone_,
                   "Virtual jobs: run each one alone, too, time only, to tell how much slower it is "
                   "among the others")
-                ->check(CLI::IsMember({"on", "off"}));
+                ->check(one_of({"on", "off"}));
         value(app, "--threads", threads_,
               "Threads that compute the gradients of all jobs; 0: all cores; changes no result",
               Limits<int>{.least = 0, .most = kMaxThreads});
@@ -261,9 +259,9 @@ private:
     [[nodiscard]] ExitCode control(const CommandContext& context, RankPool& pool,
                                    const RealFleet& fleet) const {
         log_header(context,
-                   {fmt::format("{} job(s) on {} rank(s) of {} host(s), lent by rank 0, which "
-                                "trains nothing",
-                                fleet.jobs.size(), pool.size() - 1, pool.map().nodes()),
+                   {fmt::format("{} on {} of {}, lent by rank 0, which trains nothing",
+                                counted(fleet.jobs.size(), "job"), counted(pool.size() - 1, "rank"),
+                                counted(pool.map().nodes(), "host")),
                     "without effect on real ranks: " + without_effect(fleet.plan)});
         const FleetResult result = control_fleet(pool, fleet);
         print_jobs(result.jobs);
@@ -273,10 +271,10 @@ private:
 
     [[nodiscard]] static std::vector<std::string> header(const FleetPlan& plan) {
         return {"VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
-                fmt::format(
-                    "{} job(s) on {} node(s) of {} with {} device(s) each, servers: {}, room: {}",
-                    plan.jobs.size(), plan.nodes, plan.profile, plan.devices_per_node,
-                    word_of(plan.server_placement), word_of(plan.make_room))};
+                fmt::format("{} on {} of {} with {} each, servers: {}, room: {}",
+                            counted(plan.jobs.size(), "job"), counted(plan.nodes, "node"),
+                            plan.profile, counted(plan.devices_per_node, "device"),
+                            word_of(plan.server_placement), word_of(plan.make_room))};
     }
 
     [[nodiscard]] static FleetResult run_timed(const FleetPlan& plan, const StopSignal& stop,
@@ -296,17 +294,17 @@ private:
     [[nodiscard]] ExitCode finish(const FleetResult& result) const {
         const FleetSummary all = summarise(result);
         if (result.real) {
-            log_info("{}: {} job(s) done, {} failed, {:.1f} s", result.stopped ? "stopped" : "done",
-                     all.ended, all.failed, result.makespan_s);
+            log_info("{}: {} done, {} failed, {:.1f} s", result.stopped ? "stopped" : "done",
+                     counted(all.ended, "job"), all.failed, result.makespan_s);
             log_info("result: {}/{}", out_, kFleetFile);
             return fleet_exit_code(result);
         }
         log_info(
-            "{}: {} job(s) done, {} failed, makespan {:.1f} s; {} events in {:.1f} s, {} at "
+            "{}: {} done, {} failed, makespan {:.1f} s; {} events in {:.1f} s, {} at "
             "most, digest {:016x}",
-            result.stopped ? "stopped" : "done", all.ended, all.failed, result.makespan_s,
-            format_count(result.events), result.wall_s, format_bytes(result.peak_bytes),
-            result.digest);
+            result.stopped ? "stopped" : "done", counted(all.ended, "job"), all.failed,
+            result.makespan_s, format_count(result.events), result.wall_s,
+            format_bytes(result.peak_bytes), result.digest);
         if (!out_.empty()) {
             log_info("result: {}/{}", out_, kFleetFile);
         }

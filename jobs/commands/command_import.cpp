@@ -67,8 +67,7 @@ class ImportCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         value(app, "--format", format_, "Format of the input; auto: from names and contents")
-            ->check(CLI::IsMember(
-                {"auto", "idx", "cifar10", "cifar100", "npy", "csv", "folder", "text"}));
+            ->check(one_of({"auto", "idx", "cifar10", "cifar100", "npy", "csv", "folder", "text"}));
         app.add_option("--input", options_.inputs, "A folder, or files (repeatable); required")
             ->type_name("PATH");
         app.add_option("--output", options_.output, "The HDF5 file to write; required")

@@ -84,8 +84,8 @@ public:
         for (const PredictorSeries& each : series) {
             records += each.features.size();
         }
-        log_info("{} series of {} records from {} run(s)", series.size(), format_count(records),
-                 runs.size());
+        log_info("{} series of {} records from {}", series.size(), format_count(records),
+                 counted(runs.size(), "run"));
         const LstmModel model =
             train_predictor(series, options_, [](const PredictorProgress& progress) {
                 log_info("epoch {}: error {:.4f}, held out {:.4f} (of the time {:.4f}){}",

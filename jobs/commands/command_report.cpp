@@ -9,6 +9,7 @@
 #include "cohort/sim/fleet.hpp"
 #include "cohort/sim/simulation.hpp"
 #include "core/log.hpp"
+#include "core/units.hpp"
 #include "data/dataset/text_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
@@ -159,7 +160,7 @@ private:
         const OutputFile table = table_file(context, kFleetJobsFile, fleets.files, kFleetJobsStart);
         replace_text_file(page, report_html(fleets));
         replace_text_file(table, fleet_jobs_csv(fleets));
-        log_info("{} fleet(s) are on {}, their jobs in {}", fleets.results.size(), out_.path(),
+        log_info("{} on {}, jobs in {}", counted(fleets.results.size(), "fleet"), out_.path(),
                  kFleetJobsFile);
         return ExitCode::kDone;
     }

@@ -145,10 +145,9 @@ private:
     static void print_header(const CommandContext& context, const SimulateOptions& job) {
         std::vector<std::string> facts{
             "VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
-            fmt::format("{} worker(s), {} server(s) on {} node(s) of {}, mode {}, {} samples per "
-                        "worker and step",
-                        job.workers, job.servers, job.nodes, job.profile, job.mode_text(),
-                        job.batch),
+            fmt::format("{}, {} on {} of {}, mode {}, {} samples per worker and step",
+                        counted(job.workers, "worker"), counted(job.servers, "server"),
+                        counted(job.nodes, "node"), job.profile, job.mode_text(), job.batch),
             fmt::format("times and bytes of {}; {}", job.time_as,
                         job.trace.empty() ? "pattern " + job.pattern : "trace " + job.trace)};
         if (job.no_train) {

@@ -113,8 +113,8 @@ public:
                 jobs);
         }
         write_trace(file, rows);
-        print_line("{}: {} row(s), {:g} s of {}", out_.path(), rows.size(), options_.length_s,
-                   options_.pattern);
+        print_line("{}: {}, {:g} s of {}", out_.path(), counted(rows.size(), "row"),
+                   options_.length_s, options_.pattern);
         return ExitCode::kDone;
     }
 
@@ -203,12 +203,12 @@ private:
     static void show_jobs(const std::vector<JobArrival>& jobs) {
         constexpr std::size_t kMost = 20;
         for (std::size_t i = 0; i < std::min(jobs.size(), kMost); ++i) {
-            print_line("job at {:.1f} s: {} worker(s) from node {} on, {} iterations",
-                       jobs[i].time_s, jobs[i].workers, jobs[i].first_node,
+            print_line("job at {:.1f} s: {} from node {} on, {} iterations", jobs[i].time_s,
+                       counted(jobs[i].workers, "worker"), jobs[i].first_node,
                        format_count(static_cast<std::uint64_t>(jobs[i].iterations)));
         }
         if (jobs.size() > kMost) {
-            print_line("and {} more job(s)", jobs.size() - kMost);
+            print_line("and {}", counted(jobs.size() - kMost, "more job"));
         }
     }
 

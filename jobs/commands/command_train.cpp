@@ -10,11 +10,14 @@
 #include "core/scores.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
+#include "jobs/cli/resume_command.hpp"
 #include "jobs/cli/stop_signal.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
 #include "train/run/option_list.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -48,8 +51,11 @@ public:
             const ExitCode code = train(context, environment);
             world.finalize();
             return code;
-        } catch (const Error&) {  // on all ranks, in order
+        } catch (const Error& error) {  // on all ranks, in order
             world.finalize();
+            if (world.rank() == 0 && error.exit_code() != ExitCode::kUsage) {
+                say_how_to_continue(context);
+            }
             throw;
         } catch (...) {
             if (world.size() > 1) {
@@ -85,15 +91,31 @@ private:
             return ExitCode::kDone;
         }
         const TrainSummary summary = trainer.run();
-        return first ? finish(summary) : ExitCode::kDone;
+        return first ? finish(context, summary) : ExitCode::kDone;
+    }
+
+    /// Where the newest checkpoint lies, and how the run goes on from there.
+    void say_how_to_continue(const CommandContext& context) const {
+        const std::vector<std::string> found =
+            list_checkpoints(RunFolder(options_.out).checkpoints);
+        if (found.empty()) {
+            return;
+        }
+        log_info("the newest checkpoint: {}", found.front());
+        if (!context.env.by_script) {  // jobs/launch.sh knows its own command
+            log_info("to continue: {}", resume_command(context.env.world_size));
+        }
     }
 
     void print_header(const CommandContext& context, const Trainer& trainer,
                       const RankMap& map) const {
         std::vector<std::string> facts = map.size() > 1 ? map.facts() : std::vector<std::string>();
-        facts.push_back(
-            fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
-                        map.workers(), map.servers, options_.mode_text(), options_.batch));
+        facts.push_back(fmt::format(
+            "{}, {}, mode {}, {} samples per worker and step", counted(map.workers(), "worker"),
+            counted(map.servers, "server"), options_.mode_text(), options_.batch));
+        if (std::string advice = binding_advice(context.env, map); !advice.empty()) {
+            facts.push_back(std::move(advice));
+        }
         if (!computes_network(options_)) {
             facts.push_back("NO TRAINING: --compute " + options_.compute +
                             " only takes time; nothing is learned");
@@ -108,7 +130,8 @@ private:
         log_header(context, facts);
     }
 
-    [[nodiscard]] ExitCode finish(const TrainSummary& summary) const {
+    [[nodiscard]] ExitCode finish(const CommandContext& context,
+                                  const TrainSummary& summary) const {
         const TrainProgress& progress = summary.progress;
         const SampleAccounts& accounts = summary.accounts;
         log_info("done ({}): {} samples in {} updates, {:.0f} samples/s, {} of training, {} in all",
@@ -141,6 +164,9 @@ private:
         if (!summary.outputs_saved) {
             log_error("some results in {} could not be saved, see above", options_.out);
         }
+        if (exit_code(summary) != ExitCode::kDone) {
+            say_how_to_continue(context);
+        }
         return exit_code(summary);
     }
 
@@ -151,15 +177,16 @@ private:
             log_info("{}", gradients_fact(all));
         }
         if (summary.brief.episodes > 0) {
-            log_info("workers were slow for a moment {} time(s), {} iterations in all",
-                     summary.brief.episodes, summary.brief.iterations);
+            log_info("workers were slow for a moment {}, {} iterations in all",
+                     counted(summary.brief.episodes, "time"), summary.brief.iterations);
         }
         if (!summary.predictor_scores.empty()) {
             log_info("{}", predictor_scores_line(summary.predictor_scores));
         }
         if (summary.switches + summary.regroupings > 0) {
-            log_info("mode {} at the end, after {} switch(es) and {} regrouping(s)", summary.mode,
-                     summary.switches, summary.regroupings);
+            log_info("mode {} at the end, after {} and {}", summary.mode,
+                     counted(summary.switches, "switch", "switches"),
+                     counted(summary.regroupings, "regrouping"));
         }
         if (!summary.losses.empty()) {
             log_warn("{}", summary.losses);

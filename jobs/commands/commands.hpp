@@ -15,6 +15,7 @@ void add_sweep_command(const CommandGroup& all);
 void add_report_command(const CommandGroup& all);
 void add_info_command(const CommandGroup& all);
 void add_ctl_command(const CommandGroup& all);
+void add_top_command(const CommandGroup& all);
 void add_profile_command(const CommandGroup& all);
 void add_chooser_commands(const CommandGroup& all);
 void add_efficiency_commands(const CommandGroup& all);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <sstream>
 
 #include "cohort/core/version.hpp"
 #include "cohort/data/hdf5_thread.hpp"
@@ -23,27 +25,27 @@ std::vector<std::string> build_facts() {
                     compiler()),
         fmt::format("oneDNN {}, HDF5 {}", dnnl_version_text(), hdf5_version_text()),
         fmt::format("MPI: {}", mpi_library_version()),
-        fmt::format("CUDA: {}, {} GPU(s){}{}", cuda.compiled ? "built in" : "not built in",
-                    gpus.count, detail.empty() ? "" : ": ", detail),
+        fmt::format("CUDA: {}, {}{}{}", cuda.compiled ? "built in" : "not built in",
+                    counted(gpus.count, "GPU"), detail.empty() ? "" : ": ", detail),
     };
 }
 
 std::vector<std::string> machine_facts(const LaunchEnv& env) {
     return {
-        fmt::format(
-            "rank {} of {} on {} (rank {} there), {} core(s), launcher {}, CPU kernels for {}",
-            env.world_rank, env.world_size, env.host, env.local_rank, env.cores, env.launcher,
-            cpu_isa()),
+        fmt::format("rank {} of {} on {} (rank {} there), {}, launcher {}, CPU kernels for {}",
+                    env.world_rank, env.world_size, env.host, env.local_rank,
+                    counted(env.cores, "core"), env.launcher, cpu_isa()),
     };
 }
 
 std::string model_facts(const Graph& graph) {
     const auto parameters = static_cast<std::uint64_t>(graph.parameters().elements());
     return fmt::format(
-        "model {}: input {}, {} {}, {} parameters ({}), {:.2f} MFLOP per sample forward, "
+        "model {}: input {}, {}, {} parameters ({}), {:.2f} MFLOP per sample forward, "
         "{:.2f} in training",
-        graph.name(), to_string(graph.input_shape()), graph.classes(),
-        graph.loss() == LossKind::kMeanSquaredError ? "target(s)" : "classes",
+        graph.name(), to_string(graph.input_shape()),
+        graph.loss() == LossKind::kMeanSquaredError ? counted(graph.classes(), "target")
+                                                    : counted(graph.classes(), "class", "classes"),
         format_count(parameters), format_bytes(4 * parameters),
         graph.forward_flops_per_sample() * 1e-6, graph.training_flops_per_sample() * 1e-6);
 }
@@ -84,6 +86,22 @@ std::string label_facts(const SampleSetInfo& info) {
     return fmt::format("{} classes", info.classes);
 }
 
+/// Adds the cores of a list like "0-3,8".
+void add_cores(std::set<int>& cores, const std::string& list) {
+    std::istringstream text(list);
+    int first = 0;
+    while (text >> first) {
+        int last = first;
+        if (text.peek() == '-') {
+            text.ignore() >> last;
+        }
+        for (int core = first; core <= last; ++core) {
+            cores.insert(core);
+        }
+        text.ignore();  // the comma
+    }
+}
+
 }  // namespace
 
 std::string dataset_facts(const std::string& group, const SampleSetInfo& info) {
@@ -107,15 +125,33 @@ std::string gradients_fact(const WorkerReport& all) {
         all.lag_sum / static_cast<double>(all.pushes), all.lag_max);
 }
 
+std::string binding_advice(const LaunchEnv& env, const RankMap& map) {
+    if (env.launcher != "mpirun" || env.by_script || env.cores >= env.launcher_cores) {
+        return "";
+    }
+    const std::vector<int> here = map.on_node(map.ranks.front().node);
+    std::set<int> cores;
+    for (const int rank : here) {
+        add_cores(cores, map.ranks[static_cast<std::size_t>(rank)].cores);
+    }
+    return cores.size() >= here.size()
+               ? ""
+               : fmt::format(
+                     "{} of this host share {} of {}, to which mpirun binds them: add --bind-to "
+                     "none to its options (jobs/launch.sh does)",
+                     counted(here.size(), "rank"), counted(cores.size(), "core"),
+                     env.launcher_cores);
+}
+
 void log_header(const CommandContext& context, const std::vector<std::string>& facts) {
     for (const auto& lines : {build_facts(), machine_facts(context.env), facts}) {
         for (const std::string& line : lines) {
             log_info("{}", line);
         }
     }
-    log_info("options:");
+    log_info("options that differ from their defaults (all: --dump-config):");
     for (const EffectiveOption& option : context.options) {
-        if (!option.value.empty()) {
+        if (!option.value.empty() && option.origin != "default") {
             log_info("  {} = {}  ({})", option.name, option.value, option.origin);
         }
     }

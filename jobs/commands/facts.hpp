@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/comm/rank_map.hpp"
 #include "cohort/data/sample_source.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/train/events.hpp"
@@ -20,7 +21,10 @@ namespace cohort {
 [[nodiscard]] std::string dataset_facts(const std::string& group, const SampleSetInfo& info);
 /// What became of the gradients of all workers; there was one at least.
 [[nodiscard]] std::string gradients_fact(const WorkerReport& all);
-/// Logs the start-up header: build, machine, these facts, and the options that have a value.
+/// What to do when mpirun has bound the ranks of this host to fewer cores than there are ranks,
+/// although it could use others; empty: it has not.
+[[nodiscard]] std::string binding_advice(const LaunchEnv& env, const RankMap& map);
+/// Logs the start-up header: build, machine, these facts, and the options that were given.
 void log_header(const CommandContext& context, const std::vector<std::string>& facts);
 
 }  // namespace cohort

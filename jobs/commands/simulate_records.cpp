@@ -70,10 +70,10 @@ std::string resizes_fact(const SimulationResult& result) {
         bytes += one.bytes;
     }
     return fmt::format(
-        "shards of servers: resized {} time(s), {} moved, at most {:.3f} s each; "
+        "shards of servers: resized {}, {} moved, at most {:.3f} s each; "
         "the first: {}",
-        result.resizes.size(), format_bytes(static_cast<std::uint64_t>(bytes)), stood_s,
-        result.resizes.front().why);
+        counted(result.resizes.size(), "time"), format_bytes(static_cast<std::uint64_t>(bytes)),
+        stood_s, result.resizes.front().why);
 }
 
 Json decisions_json(const SimulationResult& result) {
@@ -93,8 +93,8 @@ std::string decisions_fact(const SimulationResult& result) {
             errors.push_back(std::abs(chosen->samples_s / decision.measured_samples_s - 1));
         }
     }
-    std::string text = fmt::format("{}: {} decision(s)", result.decisions.front().chooser,
-                                   result.decisions.size());
+    std::string text = fmt::format("{}: {}", result.decisions.front().chooser,
+                                   counted(result.decisions.size(), "decision"));
     if (!errors.empty()) {
         const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
         std::nth_element(errors.begin(), middle, errors.end());
@@ -177,9 +177,9 @@ std::vector<std::string> learning_facts(const SimulationResult& result,
     }
     const auto computed = static_cast<double>(result.samples_computed);
     lines.push_back(
-        fmt::format("engine: {:.1f} % of the time of {} core(s); gradients of {} samples, {:.1f} % "
+        fmt::format("engine: {:.1f} % of the time of {}; gradients of {} samples, {:.1f} % "
                     "of them not used; {} of parameters and gradients at most",
-                    100 * engine_share(result), result.threads,
+                    100 * engine_share(result), counted(result.threads, "core"),
                     format_count(static_cast<std::uint64_t>(result.samples_computed)),
                     100 * ratio(computed - static_cast<double>(result.samples_applied), computed),
                     format_bytes(result.buffer_bytes)));
@@ -262,10 +262,10 @@ std::vector<std::string> simulation_facts(const SimulationResult& result,
     }
     if (!result.switches.empty()) {
         const std::int64_t arranged = regroupings(result);
-        lines.push_back(fmt::format("mode {} at the end, after {} switch(es) and {} regrouping(s)",
-                                    last_mode(result, options),
-                                    static_cast<std::int64_t>(result.switches.size()) - arranged,
-                                    arranged));
+        lines.push_back(
+            fmt::format("mode {} at the end, after {} and {}", last_mode(result, options),
+                        counted(std::ssize(result.switches) - arranged, "switch", "switches"),
+                        counted(arranged, "regrouping")));
     }
     if (!result.decisions.empty()) {
         lines.push_back(decisions_fact(result));

@@ -95,7 +95,7 @@ choose_binding() {
     fi
     if [[ $bind == core || ($bind == auto && $fit == yes) ]]; then
         binding=(--bind-to core --map-by "slot:PE=$threads")
-        say "each rank is bound to $threads core(s); several jobs on one machine want --bind none"
+        say "each rank is bound to $threads core$([[ $threads == 1 ]] || echo s); several jobs on one machine want --bind none"
     fi
 }
 
@@ -103,6 +103,7 @@ choose_binding() {
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
+export COHORT_LAUNCH=1 # the program leaves it to launch.sh to say how a run is continued
 
 # A stop that comes before the program listens must not kill it: USR1 is ignored at first and sent
 # again until the job ends.
@@ -158,7 +159,7 @@ build_command() {
     for name in $(printf '%s\n' "${!mca[@]}" | sort); do
         command+=(--mca "$name" "${mca[$name]}")
     done
-    for name in OMP_WAIT_POLICY OMP_NUM_THREADS OPENBLAS_NUM_THREADS \
+    for name in COHORT_LAUNCH OMP_WAIT_POLICY OMP_NUM_THREADS OPENBLAS_NUM_THREADS \
         ${NCCL_SOCKET_IFNAME:+NCCL_SOCKET_IFNAME}; do
         command+=(-x "$name")
     done

@@ -134,7 +134,9 @@ wait_for_job() {
     if [[ -n $kill_code ]]; then
         say "ending at once"
         end_job
-        exit "$kill_code"
+        code=$kill_code
+        say_how_to_continue
+        exit "$code"
     fi
     code=0
     { wait "$launcher_id" || code=$?; } 2>/dev/null # the shell would say that it was killed
@@ -161,17 +163,45 @@ read_exit_code() {
     fi
 }
 
+# Copies what mpirun and the ranks say, but for mpirun's page about a rank that ended with an exit code:
+# the rank has said why.
+# shellcheck disable=SC2317  # run below
+without_banner() {
+    trap '' INT TERM HUP USR1
+    exec sed -uE '/^-{74}$/{:block;N;/\n-{74}$/!b block;/Primary job +terminated|exited with non-zero status/d}'
+}
+
+# Prints the command that continues a run which left a checkpoint.
+say_how_to_continue() {
+    local words
+    ((code != 2)) && [[ -n $out ]] && compgen -G "$out/checkpoints/step-*.h5" >/dev/null || return 0
+    printf -v words ' %q' "$0" --resume "${given_words[@]}"
+    say "to continue from the newest checkpoint:$words"
+}
+
 # Runs the job once; sets `code` and `reason`. `lost` says whether it ended because of a rank.
 run_once() {
+    local errors filter='' tries
     reason='' lost=no polls=0 lock_seen='' free_looks=0 rank_0_died=no
     before=([exit_code]=$(identity exit_code) [metrics.jsonl]=$(identity metrics.jsonl)
         [fleet.json]=$(identity fleet.json))
     : >"$folder/notes"
     : >"$folder/unreachable"
-    setsid "${leader[@]}" sh -c "$quiet" sh "${command[@]}" </dev/null {alive}>&- &
+    if [[ -z $out ]]; then
+        exec {errors}> >(without_banner >&2 {alive}>&-)
+        filter=$!
+    else # mpirun is told 0 then, and is silent
+        exec {errors}>&2
+    fi
+    setsid "${leader[@]}" sh -c "$quiet" sh "${command[@]}" </dev/null 2>&"$errors" {errors}>&- {alive}>&- &
     session=$!
+    exec {errors}>&-
     wait_for_job
     end_job
+    for ((tries = 0; tries < 20; tries++)); do # its last lines come before those of this script
+        kill -0 "$filter" 2>/dev/null || break
+        sleep 0.05
+    done
     read_exit_code
     if ((code != 0)) && start_failed; then
         code=4 reason="cannot reach $(sed 's/ /: /' "$folder/unreachable" | sort -u | paste -sd ';')"

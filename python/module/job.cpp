@@ -11,6 +11,7 @@
 #include "comm/allreduce/all_reduce.hpp"
 #include "core/log.hpp"
 #include "core/system/launch_env.hpp"
+#include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "train/run/option_list.hpp"
 #include "train/run/run_records.hpp"
@@ -196,10 +197,9 @@ void ProgramJob::prepare(NetworkFacts network, const std::vector<std::string>& a
     trainer_ = std::make_unique<Trainer>(options_, environment);
     if (world_->rank() == 0) {
         const RankMap& map = world_->map();
-        log_info(
-            "{}: {} worker(s), {} server(s), mode {}, {} samples per worker and step, budget {}",
-            network.name, map.workers(), map.servers, options_.mode_text(), options_.batch,
-            trainer_->budget_samples());
+        log_info("{}: {}, {}, mode {}, {} samples per worker and step, budget {}", network.name,
+                 counted(map.workers(), "worker"), counted(map.servers, "server"),
+                 options_.mode_text(), options_.batch, trainer_->budget_samples());
     }
 }
 

@@ -11,6 +11,7 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/version.hpp"
 #include "core/system/process_usage.hpp"
+#include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/program.hpp"
 #include "jobs/commands/sweep_options.hpp"
@@ -97,9 +98,10 @@ py::dict sweep_from_python(const std::string& file, const std::string& out, int 
     raise_if(raised);
     if (!outcome.failed.empty()) {
         const FailedRun& first = outcome.failed.front();
-        throw std::runtime_error(fmt::format(
-            "[{}] {} run(s) failed; the first, {}, with code {}:\n{}\n(all of it: {})", out,
-            outcome.failed.size(), first.key, first.code, first.last_lines, first.log));
+        throw std::runtime_error(
+            fmt::format("[{}] {} failed; the first, {}, with code {}:\n{}\n(all of it: {})", out,
+                        counted(outcome.failed.size(), "run"), first.key, first.code,
+                        first.last_lines, first.log));
     }
     return result_of(outcome.results);
 }

@@ -9,6 +9,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/sched/job_limits.hpp"
+#include "core/suggestion.hpp"
 
 // The table of modes, how the command line names them, and their plans.
 namespace cohort {
@@ -238,6 +239,21 @@ ModeSetting scaled(ModeSetting setting, double lr_scale) {
     return setting;
 }
 
+namespace {
+
+/// Names of the modes that run there, without their parameters.
+std::vector<std::string> bare_names(Architecture architecture) {
+    std::vector<std::string> names;
+    for (const ModeEntry& entry : mode_table()) {
+        if (runs_on(entry, architecture)) {
+            names.emplace_back(entry.name);
+        }
+    }
+    return names;
+}
+
+}  // namespace
+
 Mode parse_mode(std::string_view mode, const ModeSetting& setting) {
     const std::string_view unscaled = mode.substr(0, mode.find('@'));
     const std::string_view name = unscaled.substr(0, unscaled.find(':'));
@@ -245,6 +261,8 @@ Mode parse_mode(std::string_view mode, const ModeSetting& setting) {
     const bool ring = setting.architecture == Architecture::kRing;
     const auto found = std::ranges::find(table, name, &ModeEntry::name);
     if (found == table.end() || !runs_on(*found, setting.architecture)) {
+        const std::string guess =
+            found == table.end() ? closest_word(name, bare_names(setting.architecture)) : "";
         fail<UsageError>(
             {.where = "--mode",
              .what = fmt::format(
@@ -252,7 +270,8 @@ Mode parse_mode(std::string_view mode, const ModeSetting& setting) {
                  found == table.end() ? "unknown mode with" : "a mode that does not run on",
                  ring ? "rings" : "servers"),
              .expected = fmt::format("{}", fmt::join(mode_names(setting.architecture), ", ")),
-             .got = fmt::format("'{}'", mode),
+             .got = guess.empty() ? fmt::format("'{}'", mode)
+                                  : fmt::format("'{}' (did you mean '{}'?)", mode, guess),
              .hint = found == table.end() ? ""
                      : ring               ? "--arch servers"
                                           : "--arch ring"});

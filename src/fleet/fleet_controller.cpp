@@ -13,6 +13,7 @@
 #include "core/bytes.hpp"
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
+#include "core/units.hpp"
 #include "fleet/fleet_use.hpp"
 #include "fleet/train_jobs.hpp"
 #include "train/run/run_folder.hpp"
@@ -65,7 +66,7 @@ void end_rank(RankPool& pool, int rank, FleetOrder order, ExitCode code) {
 
 std::string as_text(const FleetResult& result) {
     const FleetSummary all = summarise(result);
-    return fmt::format("{} of {} job(s) done, {} failed", all.ended, result.jobs.size(),
+    return fmt::format("{} of {} done, {} failed", all.ended, counted(result.jobs.size(), "job"),
                        all.failed);
 }
 
@@ -136,8 +137,9 @@ void FleetController::resume() {
     }
     time_.before_s = found.makespan_s;
     room_.resume(found.grants.value_or(FleetGrants()));
-    log_info("resuming {}: {} of {} job(s) are done", file,
-             std::ranges::count_if(result_.jobs, &FleetJobResult::ended), result_.jobs.size());
+    log_info("resuming {}: {} of {} done", file,
+             std::ranges::count_if(result_.jobs, &FleetJobResult::ended),
+             counted(result_.jobs.size(), "job"));
 }
 
 FleetResult FleetController::run() {
@@ -210,8 +212,8 @@ void FleetController::start(const FleetQueue::Start& order) {
     kept.worker_nodes.assign(first_worker, order.worker_nodes.end());
     kept.start_s = kept.start_s.value_or(now_s());
     kept.state = FleetJobState::kStopped;  // what remains of it if the fleet is killed
-    log_info("job '{}': {} worker(s) and {} server(s) start on ranks {}", kept.name, kept.workers,
-             kept.servers, fmt::join(running.ranks, ", "));
+    log_info("job '{}': {} and {} start on ranks {}", kept.name, counted(kept.workers, "worker"),
+             counted(kept.servers, "server"), fmt::join(running.ranks, ", "));
     for (const int rank : running.ranks) {
         pool_.send(rank, encode(message));
     }

@@ -10,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/limits.hpp"
+#include "core/suggestion.hpp"
 #include "formats/shipped.hpp"
 #include "formats/toml_reader.hpp"
 
@@ -221,7 +222,7 @@ ClusterProfile load_profile(const std::string& name_or_file) {
             {.where = "--profile",
              .what = "there is no such profile",
              .expected = fmt::format("{}, or a file", fmt::join(shipped_profiles(), ", ")),
-             .got = "'" + name_or_file + "'"});
+             .got = quoted_with_guess(name_or_file, shipped_profiles())});
     }
     return read_profile(file.parse(), file);
 }

@@ -2,6 +2,7 @@ cohort_add_benchmark(NAME loader_bench SOURCES bench/loader_bench.cpp LIBS cohor
 cohort_add_benchmark(NAME optim_bench SOURCES bench/optim_bench.cpp LIBS cohort::optim)
 cohort_add_benchmark(NAME engine_bench SOURCES bench/engine_bench.cpp LIBS cohort::session)
 cohort_add_benchmark(NAME fleet_bench SOURCES bench/fleet_bench.cpp LIBS cohort::sched)
+cohort_add_benchmark(NAME live_bench SOURCES bench/live_bench.cpp LIBS cohort::train fmt::fmt)
 cohort_add_benchmark(NAME server_bench SOURCES bench/server_bench.cpp LIBS cohort::train)
 cohort_add_benchmark(NAME sim_bench SOURCES bench/sim_bench.cpp LIBS cohort::sim)
 cohort_add_benchmark(NAME tree_bench SOURCES bench/tree_bench.cpp LIBS cohort::sched)

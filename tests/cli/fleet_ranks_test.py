@@ -137,7 +137,7 @@ class FleetOnRanks(ProgramTest):
         self.assertEqual(self.jobs()["first"]["state"], "budget", "what is known survives")
 
         done = run_ranks(4, "fleet", file, "--out", self.out(), "--resume")
-        self.assertIn("1 of 2 job(s) are done", done.stderr)
+        self.assertIn("1 of 2 jobs done", done.stderr)
         self.assertEqual({job["state"] for job in self.jobs().values()}, {"budget"})
         self.assertEqual(tensors(self.out() / "first"), self.alone(3, "--arch", "servers"))
         self.assertEqual(tensors(self.out() / "second"), self.alone(2, "--arch", "ring"))
@@ -155,7 +155,7 @@ class FleetOnRanks(ProgramTest):
         os.kill(ranks[7], signal.SIGKILL)  # the last worker of the second
         _, log = process.communicate(timeout=100)
         self.assertEqual((self.out() / "exit_code").read_text(encoding="utf-8"),
-                         "102\n3 of 5 job(s) done, 2 failed\n", log)
+                         "102\n3 of 5 jobs done, 2 failed\n", log)
         jobs = self.jobs()
         self.assertEqual({name: job["state"] for name, job in jobs.items()},
                          {"server": "failed", "worker": "budget", "ring": "budget", "large": "failed",
@@ -164,7 +164,7 @@ class FleetOnRanks(ProgramTest):
         self.assertRegex(jobs["large"]["error"], "it needs 7 ranks, and [0-9] are left")
         self.assertEqual(jobs["worker"]["samples"], 1200)
         done = run_ranks(10, "fleet", file, "--out", self.out(), "--resume")
-        self.assertIn("3 of 5 job(s) are done", done.stderr)
+        self.assertIn("3 of 5 jobs done", done.stderr)
         self.assertEqual({job["state"] for job in self.jobs().values()}, {"budget"})
 
     def test_jobs_of_one_host_use_no_card_and_get_no_grants(self):

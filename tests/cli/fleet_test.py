@@ -55,7 +55,7 @@ class Fleet(ProgramTest):
     def test_jobs_share_a_cluster_and_are_recorded(self):
         done = run("fleet", self.file(FLEET), "--out", self.out(), "--label", "here")
         self.assertIn("VIRTUAL TIME", done.stderr)
-        self.assertIn("1 job(s) missed their target", done.stdout)
+        self.assertIn("1 job missed the target", done.stdout)
         record = self.record()
         self.assertEqual(record["label"], "here")
         hit, miss, large = record["jobs"]

@@ -69,7 +69,9 @@ class ExitCodes(LaunchTest):
         self.assertGreater(time.monotonic() - before, 20)
 
     def test_other_commands_end_with_their_own(self):
-        self.launch("sys.exit(3)", code=3, job=["bench", "exchange"])
+        done = self.launch("sys.exit('because')", code=1, job=["bench", "exchange"])
+        self.assertEqual(done.stderr.splitlines()[-1], "launch: exit code 1")
+        self.assertEqual(set(done.stderr.splitlines()[:-1]), {"because"})  # and no page of mpirun's
         self.launch("sys.exit(0)", code=0, job=["info"])
 
     def test_wrong_job_options_start_no_rank(self):
@@ -138,6 +140,19 @@ class Stopping(LaunchTest):
         launcher.kill()
         wait_until(lambda: not self.left_in_scratch(), "the folder is gone")
         self.check_gone()
+
+
+class Continuing(LaunchTest):
+
+    def test_the_command_that_continues_the_run_is_told_when_there_is_a_checkpoint(self):
+        self.assertNotIn("to continue", self.launch("leave(75)", code=75).stderr)
+        (self.out / "checkpoints").mkdir()
+        (self.out / "checkpoints/step-20.h5").touch()
+        done = self.launch("leave(75)", code=75, job=self.train("--overwrite"))
+        command = done.stderr.split("to continue from the newest checkpoint: ")[1]
+        self.launch("leave(0)", code=0)
+        subprocess.run(command, shell=True, check=True, timeout=50, env=self.environment("leave(0)"))
+        self.assertEqual(self.calls()[-1], f"train --out {self.out} --resume")
 
 
 class Restarts(LaunchTest):

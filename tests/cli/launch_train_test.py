@@ -89,11 +89,13 @@ class LaunchTrain(ProgramTest):
             launcher = self.start(*words)
             self.wait_for(launcher, "train")
             launcher.send_signal(signal.SIGINT)
-            self.finish(launcher, 75)
+            messages = self.finish(launcher, 75)
             self.assertEqual((self.out() / "exit_code").read_text().split()[0], "75")
             stopped = events(self.out(), "summary")[-1]["samples_applied"]
             self.assertLess(stopped, SAMPLES)
-            self.finish(self.start(*words, options=["--resume"]), 0)
+            self.assertEqual(messages.count("to continue"), 1, messages)
+            command = messages.split("to continue from the newest checkpoint: ")[1].splitlines()[0]
+            cli_support.call([command], shell=True, environment={"COHORT": str(cli_support.PROGRAM)})
             self.assertEqual(events(self.out(), "summary")[-1]["samples_applied"], SAMPLES)
             stopped_and_resumed = tensors(self.out())
             self.finish(self.start(*words, "--overwrite"), 0)

@@ -5,6 +5,7 @@ that only take time.
 modes_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
+import json
 import os
 import subprocess
 import time
@@ -90,6 +91,14 @@ class Modes(ProgramTest):
                   "--samples", 1000000, "--log-every-s", 0.2)
         job.until("train")
         self.assertIn("3 of 3 workers live", job.ctl("status").stdout)
+        status = json.loads(job.ctl("status", "--json").stdout)
+        self.assertEqual((status["mode"], status["live"], status["budget_samples"]), ("ssgd", 3, 1000000))
+        self.assertEqual([(one["worker"], one["rank"], one["live"]) for one in status["workers"]],
+                         [(0, 1, True), (1, 2, True), (2, 3, True)])
+        watch = subprocess.Popen(list(map(str, [cli_support.PROGRAM, "ctl", "--out", job.out, "status", "--json",
+                                                "--watch", 0.2])), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(watch.kill)
+        self.check_views(job)
         self.assertIn("asgd@0.5 follows ssgd", job.ctl("mode", "asgd@0.5").stdout)
         switch = job.until("switch")
         self.assertEqual((switch["from"], switch["to"], switch["why"]),
@@ -102,6 +111,25 @@ class Modes(ProgramTest):
         self.assertEqual((summary["stop_reason"], summary["switches"]), ("signal", 1))
         self.assertFalse((job.out / "ctl").exists())
         self.assertIn("no job listens", job.ctl("status", code=3).stderr)
+        lines = watch.communicate(timeout=LIMIT)[0].splitlines()
+        self.assertEqual(watch.returncode, 0)
+        self.assertIn("ssgd", {json.loads(line)["mode"] for line in lines})
+        ended = run("top", "--out", job.out).stdout
+        self.assertRegex(ended.splitlines()[0], "mode asgd@0.5  .* stopped ")
+        self.assertIn("ssgd -> asgd@0.5: request", ended)
+        self.assertIn("stopped</b> after", (job.out / "live.html").read_text())
+
+    def check_views(self, job):
+        """What `top` and live.html tell of the running job, without a request to it."""
+        shown = run("top", "--once", "--out", job.out).stdout
+        self.assertRegex(shown.splitlines()[0], "^softmax  servers, mode ssgd  .* running 0:")
+        self.assertIn("3 workers live", shown)
+        self.assertIn("nothing is learned: --compute sleep:20ms", shown)
+        self.assertRegex(shown, r"(?m)^     2  \w+ +#+\.* +\d+ % ")
+        self.assertLessEqual(max(map(len, shown.splitlines())), 80)
+        page = (job.out / "live.html").read_text()
+        self.assertIn('http-equiv="refresh"', page)
+        self.assertIn("mode ssgd", page)
 
     def test_sleeping_in_place_of_the_network_is_labelled_everywhere(self):
         job = Job(self, 3, "--mode", "ring", "--compute", "sleep:5ms", "--samples", 300)
@@ -112,7 +140,7 @@ class Modes(ProgramTest):
         self.assertGreaterEqual(summary["compute_s"], 0.004)
         self.assertFalse((job.out / "model.h5").exists())
         self.assertIn("NO TRAINING", text)
-        self.assertIn("[sleep:5ms] 300/300", text)
+        self.assertIn("[sleep:5ms]  100.0 %", text)
         self.assertIn("nothing was learned", text)
 
     def check_a_killed_worker(self, *modes):

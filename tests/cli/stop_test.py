@@ -45,7 +45,8 @@ class Stopping(ProgramTest):
                 self.assertLess(stopped["samples_applied"], 60000)
                 self.assertEqual(events(self.out(), "checkpoint")[-1]["samples_applied"],
                                  stopped["samples_applied"])
-                done = self.train(*ARGUMENTS, "--resume")
+                command = messages.split("to continue: ")[1].splitlines()[0]
+                done = cli_support.call([command], shell=True)
                 self.assertIn(f"{stopped['samples_applied']} samples applied", done.stderr)
                 self.assertEqual(events(self.out())[-1]["samples_applied"], 60000)
                 self.assertEqual(tensors(self.out()), tensors(straight))

@@ -79,7 +79,7 @@ class Traces(ProgramTest):
         self.assertNotIn("href", picture.read_text())
 
     def test_jobs_of_a_pattern_are_listed_but_are_no_rows(self):
-        self.assertIn("worker(s) from node", "\n".join(self.lines("--pattern", "colocated:5")))
+        self.assertIn(" from node", "\n".join(self.lines("--pattern", "colocated:5")))
         trace = self.file("t.csv")
         done = run("trace", "make", "--pattern", "colocated", "--out", trace, code=2)
         self.assertIn("cohort simulate --pattern", done.stderr)

@@ -39,7 +39,7 @@ class Commands(ProgramTest):
     def test_dry_run_checks_and_writes_nothing(self):
         done = self.train("--dry-run", "--lr", 0.25)
         self.assertRegex(done.stderr, r"lr = 0.25 +\(command line\)")
-        self.assertRegex(done.stderr, r"momentum = 0.9 +\(default\)")
+        self.assertNotIn("momentum", done.stderr)
         self.assertFalse(self.out().exists())
 
     def test_dry_run_checks_the_output_folder(self):
@@ -65,7 +65,7 @@ class Commands(ProgramTest):
 
     def test_info(self):
         text = run("info", "--data", self.data, "--model", "resnet20", "--verify").stdout
-        for part in ("oneDNN", "HDF5", "Open MPI", "CUDA", "core(s)", "600 samples", "conv1",
+        for part in ("oneDNN", "HDF5", "Open MPI", "CUDA", " core", "600 samples", "conv1",
                      "parameters", "checksum"):
             self.assertIn(part, text)
 

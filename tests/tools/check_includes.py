@@ -45,7 +45,7 @@ EXTERNAL = (
     ("pybind11", re.compile(r"pybind11/"), ("python",)),
     ("toml++", re.compile(r"toml\+\+/"), ("formats", "sim", "report", "jobs")),
     ("protobuf", re.compile(r"google/protobuf/|.*\.pb\.h$"), ("formats",)),
-    ("simdjson", re.compile(r"simdjson\.h$"), ("report",)),
+    ("simdjson", re.compile(r"simdjson\.h$"), ("formats",)),
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
 # Files of the CUDA backend: those below a folder cuda/, the NCCL files of comm, kernels.

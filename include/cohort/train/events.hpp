@@ -75,6 +75,7 @@ struct WorkerLoad {
     double push_s = 0;
     double pull_s = 0;
     double wait_s = 0;
+    std::int64_t batch = 0;  ///< samples of the newest mini-batch
     ResourceUse use;
     double telemetry_s = 0;                ///< the worker's time for measuring, per iteration
     std::optional<StragglerEpisode> slow;  ///< set while the worker is a straggler

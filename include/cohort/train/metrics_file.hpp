@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace cohort {
 
@@ -22,6 +24,8 @@ public:
 
     /// @param json one object without line breaks
     void write(std::string_view json);
+    /// Every line that has been written is shown to this reader, too; one at most.
+    void show_to(std::function<void(std::string_view json)> reader) { reader_ = std::move(reader); }
     /// Bytes of complete lines so far.
     [[nodiscard]] std::int64_t position() const noexcept { return position_; }
     [[nodiscard]] std::int64_t failures() const noexcept { return failures_; }
@@ -31,6 +35,7 @@ private:
 
     std::string path_;
     int file_ = -1;
+    std::function<void(std::string_view json)> reader_;
     std::int64_t position_ = 0;
     std::int64_t failures_ = 0;
 };

@@ -44,6 +44,7 @@ struct TrainOptions : JobOptions, ModeOptions, ChooserOptions, LearningOptions {
     int keep_checkpoints = 2;
     bool resume = false;       ///< continue from the newest valid checkpoint in `out`
     double log_every_s = 5;    ///< progress lines and train metrics
+    double page_every_s = 2;   ///< the page live.html, at most that often; 0: none
     std::string record_trace;  ///< file for the workers' own times as a trace; empty: none
     std::string record_load;   ///< file for the workers' iterations; empty: none
 };

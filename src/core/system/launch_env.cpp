@@ -44,10 +44,11 @@ std::string cache_folder() {
     return home != nullptr && *home == '/' ? std::string(home) + "/.cache/cohort" : "";
 }
 
-int allowed_cores() {
+/// @param process  0: this one
+int allowed_cores(pid_t process) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return sched_getaffinity(process, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 }  // namespace
@@ -81,8 +82,12 @@ LaunchEnv read_launch_env() {
     if (gethostname(host.data(), host.size() - 1) == 0) {
         env.host = host.data();
     }
-    env.cores = allowed_cores();
+    env.cores = allowed_cores(0);
+    env.launcher_cores = allowed_cores(getppid());
     env.stderr_is_terminal = isatty(STDERR_FILENO) == 1;
+    env.stdout_is_terminal = isatty(STDOUT_FILENO) == 1;
+    env.colours = std::getenv("NO_COLOR") == nullptr;
+    env.by_script = std::getenv("COHORT_LAUNCH") != nullptr;
     env.cache_folder = cache_folder();
     return env;
 }

@@ -15,9 +15,13 @@ struct LaunchEnv {
     std::string launcher;  ///< "none", "mpirun", "srun"
     /// Tasks that a launcher started and this program cannot join into one world; 0 when it can.
     int separate_tasks = 0;
-    std::string host;  ///< host name
-    int cores = 1;     ///< cores this process may run on (affinity mask)
+    std::string host;        ///< host name
+    int cores = 1;           ///< cores this process may run on (affinity mask)
+    int launcher_cores = 1;  ///< cores the process may run on that started this one
     bool stderr_is_terminal = false;
+    bool stdout_is_terminal = false;
+    bool colours = true;     ///< false: the user wants none ($NO_COLOR)
+    bool by_script = false;  ///< jobs/launch.sh has started the job ($COHORT_LAUNCH)
     /// Folder for results that can be computed again: $XDG_CACHE_HOME/cohort, else ~/.cache/cohort;
     /// empty when there is neither. It need not exist.
     std::string cache_folder;

@@ -5,8 +5,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
@@ -15,32 +18,47 @@
 namespace cohort {
 namespace {
 
-/// The holder's text about itself.
+/// The holder's text about itself; empty: it has not named itself yet.
 std::string read_holder(int file) {
     std::array<char, 320> text{};
     const ssize_t bytes = pread(file, text.data(), text.size(), 0);
-    return bytes > 0 ? std::string(text.data(), static_cast<std::size_t>(bytes))
-                     : "a process that has not named itself yet";
+    return std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+}
+
+std::string host_name() {
+    std::array<char, 256> host{};
+    gethostname(host.data(), host.size() - 1);
+    return host.data();
 }
 
 /// Best effort: on a full disk the lock still holds, without a name.
 void write_holder(int file) {
-    std::array<char, 256> host{};
-    gethostname(host.data(), host.size() - 1);
-    const std::string text = fmt::format("process {} on {}", getpid(), host.data());
+    const std::string text = fmt::format("process {} on {}", getpid(), host_name());
     if (ftruncate(file, 0) != 0 ||
         pwrite(file, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         log_warn("[run.lock] the holder's name could not be written");
     }
 }
 
-int try_lock(int file) {
-    while (flock(file, LOCK_EX | LOCK_NB) != 0) {
+/// Returns 0 or errno. @param kind  LOCK_EX or LOCK_SH
+int try_lock(int file, int kind) {
+    while (flock(file, kind | LOCK_NB) != 0) {
         if (errno != EINTR) {
             return errno;
         }
     }
     return 0;
+}
+
+/// The lock of a run. Whoever looks at the lock (run_lock_state) holds it for an instant.
+int lock_for_run(int file) {
+    constexpr int kTries = 5;
+    int error = EWOULDBLOCK;
+    for (int i = 0; i < kTries && error == EWOULDBLOCK; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(i > 0 ? 10 : 0));
+        error = try_lock(file, LOCK_EX);
+    }
+    return error;
 }
 
 }  // namespace
@@ -49,13 +67,14 @@ RunLock::RunLock(const std::string& out) {
     make_own_folder(out, FolderRule::kOwn);
     const std::string path = out + "/run.lock";
     file_ = FileDescriptor(open_in_place_or_fail(path, O_RDWR | O_CREAT));
-    const int error = try_lock(file_.get());
+    const int error = lock_for_run(file_.get());
     if (error == EWOULDBLOCK) {
         const std::string holder = read_holder(file_.get());
-        fail<UsageError>({.where = "--out " + out,
-                          .what = "another run writes here",
-                          .got = holder,
-                          .hint = "another folder, or stop that run first"});
+        fail<UsageError>(
+            {.where = "--out " + out,
+             .what = "another run writes here",
+             .got = holder.empty() ? "a process that has not named itself yet" : holder,
+             .hint = "another folder, or stop that run first"});
     }
     if (error != 0) {
         log_warn("[{}] this file system has no locks ({}): nothing keeps other runs out", path,
@@ -63,6 +82,22 @@ RunLock::RunLock(const std::string& out) {
     } else {
         write_holder(file_.get());
     }
+}
+
+RunLockState run_lock_state(const std::string& out) {
+    const std::string path = out + "/run.lock";
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file.valid()) {
+        return {};
+    }
+    const std::string holder = read_holder(file.get());
+    const int error = try_lock(file.get(), LOCK_SH);
+    RunLockState state{.held = {}, .here = holder.ends_with(" on " + host_name())};
+    // Where there are no locks nobody names itself.
+    if (error == EWOULDBLOCK || (error == 0 && !holder.empty())) {
+        state.held = error == EWOULDBLOCK;
+    }
+    return state;
 }
 
 }  // namespace cohort

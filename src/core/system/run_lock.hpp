@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cohort/core/file_descriptor.hpp"
@@ -19,5 +20,14 @@ public:
 private:
     FileDescriptor file_;
 };
+
+/// How the lock on an output folder stands.
+struct RunLockState {
+    std::optional<bool> held;  ///< none: the file system has no locks, or there is no lock file
+    bool here = false;         ///< the last holder ran on this host, where `held` is certain
+};
+/// Looks at the lock of OUT without keeping it. Some file systems show locks to the host of their
+/// holder alone.
+[[nodiscard]] RunLockState run_lock_state(const std::string& out);
 
 }  // namespace cohort

@@ -5,6 +5,8 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/formats/network.hpp"
+#include "core/suggestion.hpp"
+#include "core/units.hpp"
 #include "formats/network/named_tensors.hpp"
 #include "formats/onnx/onnx_import.hpp"
 
@@ -31,8 +33,8 @@ void check_fit(const Graph& graph, const ModelInput& input) {
             "{} of shape {} with {}",
             vocabulary > 0 ? fmt::format("{} different tokens", vocabulary) : "numbers",
             to_string(shape),
-            targets ? fmt::format("{} target(s)", outputs)
-                    : fmt::format("{} label(s) of {} classes", labels, outputs));
+            targets ? counted(outputs, "target")
+                    : fmt::format("{} of {} classes", counted(labels, "label"), outputs));
     };
     if (graph.input_shape() != input.shape || !tokens_fit || graph.positions() != positions ||
         !outputs_fit) {
@@ -85,7 +87,7 @@ void check_source(const ModelSource& source) {
                           .what = "unknown model",
                           .expected = fmt::format("{}, gpt:WIDTH,DEPTH,HEADS, FILE{}",
                                                   fmt::join(model_names(), ", "), kOnnxEnding),
-                          .got = source.model});
+                          .got = quoted_with_guess(source.model, model_names())});
     }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
+#include "core/suggestion.hpp"
 #include "model/zoo/families.hpp"
 
 namespace cohort {
@@ -158,7 +159,7 @@ Graph make_model(std::string_view name, const ModelInput& input) {
             {.where = "--model",
              .what = "unknown model",
              .expected = fmt::format("{}, gpt:WIDTH,DEPTH,HEADS", fmt::join(model_names(), ", ")),
-             .got = name});
+             .got = quoted_with_guess(name, model_names())});
     }
     const bool regression = input.targets > 0;
     if (!regression && input.classes < 2) {

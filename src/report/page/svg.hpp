@@ -4,10 +4,9 @@
 #include <string_view>
 #include <vector>
 
-namespace cohort {
+#include "core/markup.hpp"
 
-/// Text for HTML, XML and their attributes.
-[[nodiscard]] std::string escaped(std::string_view text);
+namespace cohort {
 
 /// Maps values to places along an axis.
 struct Scale {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "report/run/run_log.hpp"
+#include "formats/run/run_log.hpp"
 
 namespace cohort {
 

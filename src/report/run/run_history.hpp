@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/run/run_log.hpp"
 #include "report/run/run_columns.hpp"
-#include "report/run/run_log.hpp"
 
 namespace cohort {
 

@@ -10,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
+#include "core/units.hpp"
 #include "data/import/csv_text.hpp"
 
 namespace cohort {
@@ -105,7 +106,7 @@ double scale_of(const Jitter& jitter, int workers, double iteration_s) {
     if (jitter.strength >= limit) {
         fail<UsageError>(
             {.where = "--pattern jitter",
-             .what = fmt::format("{} worker(s) cannot differ that much under this law", workers),
+             .what = counted(workers, "worker") + " cannot differ that much under this law",
              .expected = fmt::format("a strength below {:.3g}", limit),
              .got = fmt::format("{:g}", jitter.strength),
              .hint = "less correlation between workers, or another law"});

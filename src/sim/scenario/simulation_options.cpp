@@ -11,6 +11,7 @@
 #include "cohort/sched/policy.hpp"
 #include "cohort/sim/simulation.hpp"
 #include "core/command_text.hpp"
+#include "core/units.hpp"
 #include "sched/plan/push_tree.hpp"
 #include "sim/scenario/option_list.hpp"
 #include "sim/scenario/trace.hpp"
@@ -162,7 +163,7 @@ void check_profile(const SimulateOptions& options, const ClusterProfile& profile
     require(on_a_node <= profile.devices_per_node, "--nodes",
             fmt::format("room for {} workers, {} a node with profile {}", options.workers,
                         profile.devices_per_node, profile.name),
-            fmt::format("{} node(s)", options.nodes));
+            counted(options.nodes, "node"));
 }
 
 }  // namespace cohort

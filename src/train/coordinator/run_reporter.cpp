@@ -6,6 +6,7 @@
 #include "core/scores.hpp"
 #include "core/system/process_usage.hpp"
 #include "core/units.hpp"
+#include "train/live/live_page.hpp"
 
 namespace cohort {
 
@@ -26,6 +27,10 @@ void RunReporter::begin(TrainingSession& session, const std::string& metrics_fil
                         std::int64_t position, const std::string& first_line) {
     session_ = &session;
     metrics_ = std::make_unique<MetricsFile>(metrics_file, position);
+    if (options().page_every_s > 0) {
+        const auto page = std::make_shared<LivePage>(options().out, options().page_every_s);
+        metrics_->show_to([this, page](std::string_view line) { page->add(line, clock().now()); });
+    }
     metrics_->write(first_line);
 }
 

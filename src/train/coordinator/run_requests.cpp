@@ -9,7 +9,9 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
+#include "core/units.hpp"
 #include "train/run/run_folder.hpp"
+#include "train/run/run_records.hpp"
 
 namespace cohort {
 
@@ -38,6 +40,9 @@ std::string RunRequests::answer(const std::string& words) {
     constexpr std::string_view kMode = "mode ";
     if (words == "status") {
         return status();
+    }
+    if (words == "status json") {
+        return status_json() + "\n";
     }
     if (words == "stop") {
         log_info("request: stop");
@@ -72,9 +77,10 @@ std::string RunRequests::status() const {
     const TrainProgress& progress = reporter_.progress();
     std::string text = fmt::format(
         "mode {}\n{} of {} samples applied in {} updates, {:.1f} s of training\n"
-        "{} of {} workers live, {} pushes wait for others\n",
+        "{} of {} live, {} waiting for others\n",
         now.mode, progress.samples_applied, reporter_.budget_samples(), progress.updates,
-        progress.train_seconds, now.live(), now.workers.size(), now.pending);
+        progress.train_seconds, now.live(), counted(now.workers.size(), "worker"),
+        counted(now.pending, "push", "pushes"));
     for (std::size_t worker = 0; worker < now.workers.size(); ++worker) {
         const WorkerReport& one = now.workers[worker];
         fmt::format_to(std::back_inserter(text),
@@ -86,6 +92,38 @@ std::string RunRequests::status() const {
         }
     }
     return text;
+}
+
+std::string RunRequests::status_json() const {
+    const ClusterReport now = reporter_.cluster();
+    const TrainProgress& progress = reporter_.progress();
+    Json workers = Json::array();
+    for (std::size_t worker = 0; worker < now.workers.size(); ++worker) {
+        const WorkerReport& one = now.workers[worker];
+        const int rank = map_.rank_of_worker(static_cast<int>(worker));
+        const bool measured = worker < now.loads.size() && now.loads[worker].own_s > 0;
+        const WorkerLoad load = measured ? now.loads[worker] : WorkerLoad();
+        workers.push_back({{"worker", worker},
+                           {"rank", rank},
+                           {"host", map_.ranks[static_cast<std::size_t>(rank)].host},
+                           {"live", one.live},
+                           {"samples", one.samples},
+                           {"lag", or_null(one.live, one.lag)},
+                           {"own_s", or_null(one.own_s > 0, one.own_s)},
+                           {"tau_s", or_null(measured, load.own_s)},
+                           {"wait_s", or_null(measured, load.wait_s)},
+                           {"batch", or_null(measured, load.batch)},
+                           {"slow", load.slow ? Json(word_of(load.slow->cause)) : Json(nullptr)}});
+    }
+    return Json{{"mode", now.mode},
+                {"samples_applied", progress.samples_applied},
+                {"budget_samples", reporter_.budget_samples()},
+                {"updates", progress.updates},
+                {"train_s", progress.train_seconds},
+                {"live", now.live()},
+                {"pending", now.pending},
+                {"workers", workers}}
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace cohort

@@ -34,6 +34,7 @@ private:
     /// @return the answer. Errors: UsageError.
     [[nodiscard]] std::string answer(const std::string& words);
     [[nodiscard]] std::string status() const;
+    [[nodiscard]] std::string status_json() const;
 
     const RankMap& map_;
     TrainingSession& session_;

@@ -36,7 +36,9 @@ WorkerLoad load_of(const TelemetryHistory& history, int worker) {
         blend(load.telemetry_s, record.telemetry_s);
     }
     if (count > 0) {
-        load.use = history.record(worker, 0).use;
+        const IterationRecord& newest = history.record(worker, 0);
+        load.batch = newest.samples / std::max(newest.steps, std::int32_t{1});
+        load.use = newest.use;
     }
     return load;
 }

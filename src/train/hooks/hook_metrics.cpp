@@ -53,14 +53,17 @@ void add_loads(Json& line, const ClusterReport& cluster) {
         }
         line[name] = std::move(column);
     }
+    Json batch = Json::array();
     Json slow = Json::array();
     double telemetry_s = 0;
     double iteration_s = 0;
     for (const WorkerLoad& one : cluster.loads) {
+        batch.push_back(or_null(one.batch > 0, one.batch));
         slow.push_back(one.slow ? Json(word_of(one.slow->cause)) : Json(nullptr));
         telemetry_s += one.telemetry_s;
         iteration_s += one.own_s + one.wait_s;
     }
+    line["batch"] = std::move(batch);
     line["slow"] = std::move(slow);
     line["telemetry_share"] = iteration_s > 0 ? telemetry_s / iteration_s : 0;
 }
@@ -181,6 +184,7 @@ private:
             }
             Json line{{"event", "train"},
                       {"samples_applied", run.progress().samples_applied},
+                      {"budget_samples", run.budget_samples()},
                       {"updates", run.progress().updates},
                       {"train_s", run.progress().train_seconds},
                       {"lr", learning_rate_},

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
@@ -14,6 +17,10 @@ namespace cohort {
 namespace {
 
 constexpr double kTerminalPeriodSeconds = 0.2;
+/// A terminal of 80 columns: the live line leaves the last one free, a line of the log begins with
+/// time and level.
+constexpr std::size_t kTerminalColumns = 79;
+constexpr std::size_t kLogColumns = 61;
 
 class ProgressHook final : public TrainHook {
 public:
@@ -30,8 +37,6 @@ public:
             return;
         }
         window_.add(step);
-        score_ = loss_score_.add(step.result.loss_sum / static_cast<double>(step.result.samples));
-        learning_rate_ = step.learning_rate;
         const Clock::Seconds now = run.clock().now();
         const bool window_full = window_.seconds(now) >= run.options().log_every_s;
         if (window_full || (terminal_ && (now - drawn_).count() >= kTerminalPeriodSeconds)) {
@@ -62,56 +67,80 @@ private:
         write_(line(run));
     }
 
-    /// The most important numbers come first: a terminal of 80 columns shows the line up to the
-    /// remaining time.
+    /// "45.2 %  loss 0.4366  accuracy 84.27 %  2983/s  eta 0:11". When a worker is slow or lost,
+    /// that takes the place of less important parts.
     [[nodiscard]] std::string line(const TrainControl& run) const {
         const double rate = window_.samples_per_s(run.clock().now());
         const std::int64_t done = run.progress().samples_applied;
-        const std::int64_t left = run.budget_samples() - done;
-        const std::string eta =
-            rate > 0 ? format_duration(Clock::Seconds(static_cast<double>(left) / rate)) : "-";
-        return fmt::format(
-            "{}{}/{}  loss {:.4f}{}  {:.0f} samples/s  eta {}{}  lr {:.4g}"
-            "  epoch {:.2f}  loss z {:+.1f}",
-            run.options().compute == TrainOptions().compute ? ""
-                                                            : "[" + run.options().compute + "] ",
-            format_count(static_cast<std::uint64_t>(done)),
-            format_count(static_cast<std::uint64_t>(run.budget_samples())), window_.loss(),
-            beside_loss(run.task()), rate, eta, workers(run.cluster()), learning_rate_,
-            static_cast<double>(done) / static_cast<double>(run.epoch_samples()), score_);
+        const auto left = static_cast<double>(run.budget_samples() - done);
+        const ClusterReport cluster = run.cluster();
+        const TrainOptions& options = run.options();
+        const bool learns = computes_network(options);
+        const Parts parts{
+            {0, options.compute == TrainOptions().compute ? "" : "[" + options.compute + "]"},
+            {1, fmt::format("{:.1f} %", 100 * static_cast<double>(done) /
+                                            static_cast<double>(run.budget_samples()))},
+            {2, learns ? fmt::format("loss {:.4f}", window_.loss()) : ""},
+            {7, learns ? score(run.task()) : ""},
+            {8, learns && run.task() == Task::kLanguage ? accuracy() : ""},
+            {5, fmt::format("{:.0f}/s", rate)},
+            {6, rate > 0 ? "eta " + format_duration(Clock::Seconds(left / rate)) : ""},
+            {4, lost(cluster)},
+            {3, slow(cluster)},
+            {9, lag(cluster)}};
+        return fitting(parts, terminal_ ? kTerminalColumns : kLogColumns);
     }
 
-    /// "  accuracy 91.20 %", "  perplexity 1.27  accuracy 91.20 %" or "  R2 0.7588".
-    [[nodiscard]] std::string beside_loss(Task task) const {
-        if (task == Task::kRegression) {
-            return fmt::format("  R2 {:.4f}", r_squared(window_.loss()));
+    /// Parts of the line in order, each with its rank; 0 is the most important.
+    using Parts = std::vector<std::pair<int, std::string>>;
+
+    /// The most important parts that fit; the others are in metrics.jsonl.
+    [[nodiscard]] static std::string fitting(const Parts& parts, std::size_t columns) {
+        constexpr std::size_t kGap = 2;
+        std::vector<const Parts::value_type*> by_rank;
+        for (const auto& part : parts) {
+            if (!part.second.empty()) {
+                by_rank.push_back(&part);
+            }
         }
-        return fmt::format("{}  accuracy {:.2f} %",
-                           task == Task::kLanguage
-                               ? fmt::format("  perplexity {:.2f}", std::exp(window_.loss()))
-                               : "",
-                           100 * window_.accuracy());
+        std::ranges::sort(by_rank, {}, [](const auto* part) { return part->first; });
+        std::size_t used = 0;
+        std::erase_if(by_rank, [&](const auto* part) {
+            const std::size_t more = part->second.size() + (used > 0 ? kGap : 0);
+            const bool fits = used + more <= columns;
+            used += fits ? more : 0;
+            return !fits;
+        });
+        std::ranges::sort(by_rank);  // they lie in one array, in order
+        std::string line;
+        for (const auto* part : by_rank) {
+            line += (line.empty() ? "" : std::string(kGap, ' ')) + part->second;
+        }
+        return line;
     }
 
-    /// "  lag 1.88 (worker 3)  2 waiting  7 live, 1 lost"; empty with one worker.
-    [[nodiscard]] static std::string workers(const ClusterReport& cluster) {
-        if (cluster.workers.size() < 2) {
-            return "";
+    /// "accuracy 91.20 %", of text "perplexity 1.27", of a regression "R2 0.7588".
+    [[nodiscard]] std::string score(Task task) const {
+        switch (task) {
+            case Task::kClassification: break;
+            case Task::kLanguage: return fmt::format("perplexity {:.2f}", std::exp(window_.loss()));
+            case Task::kRegression: return fmt::format("R2 {:.4f}", r_squared(window_.loss()));
         }
-        std::size_t latest = 0;
-        for (std::size_t i = 0; i < cluster.workers.size(); ++i) {
-            const WorkerReport& worker = cluster.workers[i];
-            latest = worker.live && worker.lag > cluster.workers[latest].lag ? i : latest;
-        }
-        const int live = cluster.live();
-        const auto lost = static_cast<int>(cluster.workers.size()) - live;
-        return fmt::format("  lag {:.2f} (worker {})  {} waiting  {} live{}{}",
-                           cluster.workers[latest].lag, latest, cluster.pending, live,
-                           lost > 0 ? fmt::format(", {} lost", lost) : "", stragglers(cluster));
+        return accuracy();
+    }
+    [[nodiscard]] std::string accuracy() const {
+        return fmt::format("accuracy {:.2f} %", 100 * window_.accuracy());
     }
 
-    /// "  slow: 3 (cpu x1.80) and 2 more"; empty without stragglers.
-    [[nodiscard]] static std::string stragglers(const ClusterReport& cluster) {
+    /// "1 lost"; empty: nobody is.
+    [[nodiscard]] static std::string lost(const ClusterReport& cluster) {
+        const auto lost = static_cast<int>(cluster.workers.size()) - cluster.live();
+        return lost > 0 ? fmt::format("{} lost", lost) : "";
+    }
+
+    /// "slow: 3 (cpu x1.80) +2": the slowest worker, and how many others are slow; empty: nobody
+    /// is.
+    [[nodiscard]] static std::string slow(const ClusterReport& cluster) {
         std::string slowest;
         double most = 0;
         int others = -1;
@@ -124,16 +153,26 @@ private:
             }
         }
         return others < 0 ? ""
-                          : fmt::format("  slow: {}{}", slowest,
-                                        others > 0 ? fmt::format(" and {} more", others) : "");
+                          : fmt::format("slow: {}{}", slowest,
+                                        others > 0 ? fmt::format(" +{}", others) : "");
+    }
+
+    /// "lag 1.88 (worker 3)", the largest; empty with one worker.
+    [[nodiscard]] static std::string lag(const ClusterReport& cluster) {
+        if (cluster.workers.size() < 2) {
+            return "";
+        }
+        std::size_t latest = 0;
+        for (std::size_t i = 0; i < cluster.workers.size(); ++i) {
+            const WorkerReport& worker = cluster.workers[i];
+            latest = worker.live && worker.lag > cluster.workers[latest].lag ? i : latest;
+        }
+        return fmt::format("lag {:.2f} (worker {})", cluster.workers[latest].lag, latest);
     }
 
     bool terminal_;
     std::function<void(const std::string&)> write_;
     StepWindow window_;
-    LossScore loss_score_;
-    double score_ = 0;
-    double learning_rate_ = 0;
     Clock::Seconds drawn_{0};
 };
 

@@ -10,6 +10,7 @@
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
+#include "core/units.hpp"
 #include "formats/recorded_load.hpp"
 #include "formats/trace.hpp"
 #include "train/hooks/trace_recorder.hpp"
@@ -104,7 +105,7 @@ protected:
     [[nodiscard]] bool any() const override { return !records_.empty(); }
     void write(const std::string& path, const TrainOptions& options) override {
         write_recorded_load(path, records_, options.batch);
-        log_info("the workers' load: {} ({} iteration(s))", path, records_.size());
+        log_info("the workers' load: {} ({})", path, counted(records_.size(), "iteration"));
     }
 
 private:
@@ -137,7 +138,7 @@ protected:
     void write(const std::string& path, const TrainOptions& /*options*/) override {
         const std::vector<TraceRow> rows = recorder_->rows();
         write_trace(path, rows);
-        log_info("trace of the workers' own times: {} ({} row(s))", path, rows.size());
+        log_info("trace of the workers' own times: {} ({})", path, counted(rows.size(), "row"));
     }
 
 private:

@@ -52,6 +52,9 @@ void MetricsFile::write(std::string_view json) {
     } else {
         position_ += static_cast<std::int64_t>(line.size());
     }
+    if (reader_) {
+        reader_(json);
+    }
 }
 
 /// Counts a lost line and removes its torn beginning.

@@ -1,10 +1,6 @@
 #pragma once
 
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <numeric>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/train/events.hpp"
@@ -50,36 +46,6 @@ private:
     double loss_sum_ = 0;
     double correct_ = 0;
     std::int64_t samples_ = 0;
-};
-
-/// How unusual a loss is: its distance from the mean of the last 128 in standard deviations.
-class LossScore {
-public:
-    /// Scores `loss` against those before it, then adds it. 0 until 16 are known.
-    double add(double loss) {
-        constexpr std::size_t kKeep = 128;
-        constexpr std::size_t kLeast = 16;
-        double score = 0;
-        if (last_.size() >= kLeast) {
-            const double count = static_cast<double>(last_.size());
-            const double mean = std::accumulate(last_.begin(), last_.end(), 0.0) / count;
-            double squares = 0;
-            for (const double value : last_) {
-                squares += (value - mean) * (value - mean);
-            }
-            const double deviation = std::sqrt(squares / count);
-            // A constant loss has a deviation of rounding errors.
-            score = deviation > 1e-9 * std::abs(mean) ? (loss - mean) / deviation : 0;
-        }
-        last_.push_back(loss);
-        if (last_.size() > kKeep) {
-            last_.pop_front();
-        }
-        return score;
-    }
-
-private:
-    std::deque<double> last_;
 };
 
 }  // namespace cohort

@@ -82,8 +82,8 @@ void check_request(const std::string& request) {
                    "XYZ0123456789:.,+-_@",
                    begin.size()) == std::string::npos;
     };
-    const bool known = request == "status" || request == "stop" || request == "servers" ||
-                       is_word_after("mode ") || is_word_after("servers ");
+    const bool known = request == "status" || request == "status json" || request == "stop" ||
+                       request == "servers" || is_word_after("mode ") || is_word_after("servers ");
     if (!known || request.size() > kControlBytes / 2) {
         fail<UsageError>({.where = "cohort ctl",
                           .what = "there is no such request",

@@ -149,6 +149,11 @@ void each_of_reports(Options& o, const Visit& visit) {
           kKeepCheckpointsLimits);
     visit({"--log-every-s", "Seconds between progress lines and metrics"}, o.log_every_s,
           kSomeSecondsLimits);
+    visit(
+        {"--page-every-s",
+         "Least seconds between two versions of live.html in --out, a page that shows how the run "
+         "stands; 0: there is none"},
+        o.page_every_s, kSecondsLimits);
     visit({"--record-trace",
            "Write the workers' own times as a trace (CSV) that cohort simulate can repeat", "FILE"},
           o.record_trace);

@@ -8,6 +8,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
 #include "cohort/sched/policy.hpp"
+#include "core/units.hpp"
 #include "sched/plan/push_tree.hpp"
 #include "train/faults/injection.hpp"
 #include "train/run/option_list.hpp"
@@ -41,8 +42,8 @@ void check_ranks(TrainOptions& options, int world_size) {
     if (world_size < servers + 1) {
         fail<UsageError>({.where = fmt::format("--arch {}", word_of(options.arch)),
                           .what = "too few ranks",
-                          .expected = fmt::format("{} server(s) and at least one worker", servers),
-                          .got = fmt::format("{} rank(s)", world_size),
+                          .expected = counted(servers, "server") + " and at least one worker",
+                          .got = counted(world_size, "rank"),
                           .hint = fmt::format("mpirun -n {}, or --arch ring", servers + 2)});
     }
     check_modes(options, world_size - servers);

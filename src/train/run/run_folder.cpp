@@ -44,7 +44,8 @@ std::vector<std::string> existing_results(const std::string& out) {
 
 /// Removes unfinished files of killed runs.
 void remove_torn_files(const RunFolder& folder) {
-    for (const fs::path& path : {fs::path(folder.model), fs::path(folder.checkpoints) / "step-"}) {
+    for (const fs::path& path : {fs::path(folder.model), fs::path(folder.live_page),
+                                 fs::path(folder.checkpoints) / "step-"}) {
         const std::string parent = path.parent_path().string();
         for (const std::string& name : remove_stale_temporaries(parent, path.filename().string())) {
             log_info("{}/{}: left by a process that was killed, deleted", parent, name);
@@ -146,7 +147,8 @@ OutputFile check_record(const std::string& option, const std::string& path,
 }
 
 void check_run_folder(const TrainOptions& options) {
-    check_output_folder(options.out, {"run.lock", "metrics.jsonl", "model.h5", "exit_code"},
+    check_output_folder(options.out,
+                        {"run.lock", "metrics.jsonl", "model.h5", "exit_code", "live.html"},
                         {"checkpoints", "ctl"});
     for (const auto& [option, path] : {std::pair("--record-trace", options.record_trace),
                                        std::pair("--record-load", options.record_load)}) {
@@ -173,7 +175,7 @@ RunLock prepare_run_folder(const TrainOptions& options) {
     }
     remove_torn_files(folder);
     remove_orphan_shards(folder.checkpoints);
-    remove_results(folder.checkpoints, {folder.exit_code});
+    remove_results(folder.checkpoints, {folder.exit_code, folder.live_page});
     return lock;
 }
 

@@ -25,12 +25,14 @@ struct RunFolder {
           metrics(out + "/metrics.jsonl"),
           checkpoints(out + "/checkpoints"),
           exit_code(out + "/exit_code"),
-          control(out + "/ctl") {}
+          control(out + "/ctl"),
+          live_page(out + "/live.html") {}
     std::string model;
     std::string metrics;
     std::string checkpoints;
     std::string exit_code;
-    std::string control;  ///< folder of requests, exists while the job runs
+    std::string control;    ///< folder of requests, exists while the job runs
+    std::string live_page;  ///< how the run stands, for a browser
 };
 
 /// A file that the run records outside its folder; a resumed run keeps that of the part before.
@@ -45,8 +47,9 @@ void check_run_folder(const TrainOptions& options);
 
 /// Makes the folder and keeps other runs out while the lock lives. Existing results are kept with
 /// `resume`, deleted with `overwrite`; unfinished files of killed runs (temporary files, shards
-/// without a manifest) and the exit code of the previous run are always deleted. Errors: UsageError
-/// when results exist and neither option is set, or another run has locked the folder; FileError.
+/// without a manifest), exit code and live page of the previous run are always deleted. Errors:
+/// UsageError when results exist and neither option is set, or another run has locked the folder;
+/// FileError.
 RunLock prepare_run_folder(const TrainOptions& options);
 
 /// A checkpoint that a run can continue from.

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cohort/core/version.hpp"
 #include "core/command_text.hpp"
+#include "core/options.hpp"
 #include "core/scores.hpp"
 #include "train/run/option_list.hpp"
 
@@ -80,6 +84,17 @@ std::vector<std::string> hosts_of(const RankMap& map) {
         }
     }
     return hosts;
+}
+
+/// All options, as the command line writes them.
+Json options_json(const TrainOptions& options) {
+    std::vector<std::pair<std::string, std::string>> values;
+    each_option(options, ListValues{values});
+    Json all = Json::object();
+    for (auto& [name, value] : values) {
+        all[name] = std::move(value);
+    }
+    return all;
 }
 
 Json failure(int exit_code, const std::string& reason) {
@@ -191,6 +206,7 @@ std::string start_json(const JobContext& parts, const RankMap& map, const std::s
                 {"device", device},
                 {"hosts", hosts_of(map)},
                 {"command", command_of(parts, map.size())}}
+                {"options", options_json(options)}}
         .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

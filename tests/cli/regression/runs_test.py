@@ -82,7 +82,7 @@ class Regression(unittest.TestCase):
         self.assertIn("2 targets", self.shown)
         info = run("info", "--data", self.data, "--verify", "--model", "mlp").stdout
         self.assertIn("matches the file's", info)
-        self.assertIn("model mlp: input [5], 2 target(s)", info)
+        self.assertIn("model mlp: input [5], 2 targets", info)
 
     def test_many_ranks_come_near_the_least_squares_solution(self):
         best = r2_of(*self.train_set, *self.test_set)
@@ -183,9 +183,9 @@ class Regression(unittest.TestCase):
         run("train", "--data", classes, "--out", self.out("classes"), "--model", "softmax", "--epochs", 1)
         self.train(1, "--samples", 100, name="numbers")
         done = run("eval", "--data", classes, "--model-file", self.out("numbers") / "model.h5", code=3)
-        self.assertIn("expected [5], 2 target(s), got [1,12,12], 4 classes", done.stderr)
+        self.assertIn("expected [5], 2 targets, got [1,12,12], 4 classes", done.stderr)
         done = run("eval", "--data", self.data, "--model-file", self.out("classes") / "model.h5", code=3)
-        self.assertIn("expected [1,12,12], 4 classes, got [5], 2 target(s)", done.stderr)
+        self.assertIn("expected [1,12,12], 4 classes, got [5], 2 targets", done.stderr)
         one = self.folder / "one.h5"
         self.import_csv("price", one)
         done = run("eval", "--data", one, "--model-file", self.out("numbers") / "model.h5", code=3)

@@ -44,6 +44,12 @@ TEST(FormatCount, GroupsByThousands) {
               "18,446,744,073,709,551,615");
 }
 
+TEST(Counted, KnowsOneFromMany) {
+    EXPECT_EQ(counted(1, "worker"), "1 worker");
+    EXPECT_EQ(counted(0, "worker"), "0 workers");
+    EXPECT_EQ(counted(std::size_t{2}, "switch", "switches"), "2 switches");
+}
+
 TEST(FormatShape, ListsTheExtents) {
     EXPECT_EQ(format_shape(std::vector<std::int64_t>{3, 32, 32}), "[3,32,32]");
     EXPECT_EQ(format_shape(std::vector<std::int64_t>{7}), "[7]");

@@ -236,7 +236,7 @@ TEST_F(TargetImportTest, FilesMustAgreeInTheirTargets) {
     write_samples();
     write(file("y_train.npy"), npy("<f4", "3", bytes<float>({1, 2, 3})));
     write(file("y_test.npy"), npy("<f4", "1, 2", bytes<float>({1, 2})));
-    EXPECT_THAT(error(options()), HasSubstr("with 2 target(s)"));
+    EXPECT_THAT(error(options()), HasSubstr("with 2 targets"));
     write(file("y_test.npy"), npy("|i1", "1", "\1"));
     EXPECT_THAT(error(options()), HasSubstr("samples differ from those of the first file"));
     ImportOptions classes = options();

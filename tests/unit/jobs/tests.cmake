@@ -1,2 +1,2 @@
-cohort_add_unit_tests(jobs LIBS cohort_program TOPICS command_line stop_signal)
+cohort_add_unit_tests(jobs LIBS cohort_program TOPICS command_line resume_command stop_signal)
 

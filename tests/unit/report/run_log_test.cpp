@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "formats/run/run_log.hpp"
 #include "report/run/run_history.hpp"
-#include "report/run/run_log.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/report/run_lines.hpp"
 

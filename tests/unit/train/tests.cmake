@@ -7,6 +7,7 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   faults/inject
   fit/predictor fit/predictor_scores
   hooks/hooks hooks/trace hooks/window
+  live/follower live/view
   protocol/sparse_rows
   run/checkpoint run/files run/options run/own_network run/run run/run_folder run/run_space
   server/server_line server/server_loop server/server_math server/server_shard server/server_wire

@@ -9,6 +9,7 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"
+#include "core/units.hpp"
 #include "formats/network/model_file.hpp"
 #include "train/run/job_context.hpp"
 
@@ -49,11 +50,10 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
     if (info.sample_shape != model.sample_shape || info.classes > model.classes ||
         info.targets != model.targets() || info.tokens() != model.tokens) {
         const auto text = [](const auto& one, bool tokens, std::int64_t targets) {
-            return fmt::format("{}, {} {}", to_string(Shape(one.sample_shape)),
-                               targets > 0 ? targets : one.classes,
-                               targets > 0 ? "target(s)"
-                               : tokens    ? "different tokens"
-                                           : "classes");
+            return fmt::format("{}, {}", to_string(Shape(one.sample_shape)),
+                               targets > 0 ? counted(targets, "target")
+                               : tokens    ? fmt::format("{} different tokens", one.classes)
+                                           : fmt::format("{} classes", one.classes));
         };
         fail<FileError>(
             {.where = data,

@@ -31,31 +31,5 @@ TEST(StepWindow, DroppedStepsDoNotCount) {
     EXPECT_EQ(window.loss(), 0);
 }
 
-TEST(LossScore, MeasuresInStandardDeviations) {
-    LossScore score;
-    for (int i = 0; i < 16; ++i) {
-        EXPECT_EQ(score.add(i % 2 == 0 ? 1.0 : 3.0), 0) << "too few values to judge";
-    }
-    EXPECT_DOUBLE_EQ(score.add(4.0), 2.0);
-}
-
-TEST(LossScore, ConstantLossIsUsual) {
-    LossScore score;
-    for (int i = 0; i < 50; ++i) {
-        EXPECT_EQ(score.add(0.1), 0);
-    }
-}
-
-TEST(LossScore, ForgetsAfter128) {
-    LossScore score;
-    for (int i = 0; i < 20; ++i) {
-        score.add(1000);
-    }
-    for (int i = 0; i < 128; ++i) {
-        score.add(i % 2 == 0 ? 1.0 : 3.0);
-    }
-    EXPECT_DOUBLE_EQ(score.add(4.0), 2.0);
-}
-
 }  // namespace
 }  // namespace cohort

@@ -43,7 +43,7 @@ TEST(TrainOptions, RolesNeedRanksAndModesAnArchitecture) {
         o.arch = Architecture::kServers;
         o.servers = 2;
     };
-    EXPECT_THAT(complaint(two_servers, 2), HasSubstr("2 server(s) and at least one worker"));
+    EXPECT_THAT(complaint(two_servers, 2), HasSubstr("2 servers and at least one worker"));
     EXPECT_EQ(complaint(two_servers, 3), "");
 }
 

@@ -1,4 +1,4 @@
-#include "report/run/run_log.hpp"
+#include "formats/run/run_log.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "cohort/core/error.hpp"
 #include "data/hdf5/file_io.hpp"
-#include "report/run/run_line.hpp"
+#include "formats/run/run_line.hpp"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/run/run_log.hpp"
+#include "formats/run/run_log.hpp"
 
 namespace cohort {
 

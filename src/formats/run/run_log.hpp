@@ -59,12 +59,14 @@ struct WorkerWindow {
     double cpu_share = kUnknown;
     double rx_bytes_s = kUnknown;
     double tx_bytes_s = kUnknown;
+    std::int64_t batch = 0;  ///< samples of its newest mini-batch; 0: not known
     std::optional<StragglerCause> slow;
 };
 
 /// A `train` line: means since the one before it.
 struct TrainWindow {
     std::int64_t samples_applied = 0;
+    std::int64_t budget_samples = 0;  ///< 0: an older program wrote the line
     std::int64_t updates = 0;
     double train_s = kUnknown;  ///< at its end
     double loss = kUnknown;

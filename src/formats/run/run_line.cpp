@@ -1,5 +1,5 @@
 // The fields of every event. simdjson checks a line as a whole before any of it is used.
-#include "report/run/run_line.hpp"
+#include "formats/run/run_line.hpp"
 
 #include <fmt/format.h>
 
@@ -167,6 +167,7 @@ inline constexpr auto kFields<RunHeader> = std::to_array<Field<RunHeader>>({
 template <>
 inline constexpr auto kFields<TrainWindow> = std::to_array<Field<TrainWindow>>({
     {"samples_applied", member<&TrainWindow::samples_applied>},
+    {"budget_samples", member<&TrainWindow::budget_samples>},
     {"updates", member<&TrainWindow::updates>},
     {"train_s", member<&TrainWindow::train_s>, true},
     {"lr", member<&TrainWindow::lr>},
@@ -190,6 +191,7 @@ inline constexpr auto kFields<TrainWindow> = std::to_array<Field<TrainWindow>>({
     {"cpu_share", column<&WorkerWindow::cpu_share>},
     {"rx_bytes_s", column<&WorkerWindow::rx_bytes_s>},
     {"tx_bytes_s", column<&WorkerWindow::tx_bytes_s>},
+    {"batch", column<&WorkerWindow::batch>},
     {"slow", column<&WorkerWindow::slow>},
 });
 
