@@ -10,5 +10,6 @@ if [[ -e $peers/complete ]]; then
 fi
 rm -rf "$peers"
 python3 -m venv "$peers"
-"$peers/bin/pip" install --quiet --disable-pip-version-check torch onnx onnxruntime numpy h5py
+"$peers/bin/pip" install --quiet --disable-pip-version-check torch onnx onnxruntime numpy h5py \
+    tensorboard prometheus-client
 touch "$peers/complete"

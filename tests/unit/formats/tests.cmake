@@ -1,6 +1,7 @@
-cohort_add_unit_tests(formats LIBS cohort::formats TOPICS network_text onnx start_values)
+cohort_add_unit_tests(formats LIBS cohort::formats nlohmann_json::nlohmann_json
+  TOPICS event_file network_text onnx prometheus_text start_values timeline)
 # Writes files that its reader refuses.
-get_target_property(onnx_code cohort_formats INCLUDE_DIRECTORIES)
-list(FILTER onnx_code INCLUDE REGEX "/onnx$")
-target_include_directories(formats_onnx_test SYSTEM PRIVATE ${onnx_code})
+get_target_property(protobuf_code cohort_formats INCLUDE_DIRECTORIES)
+list(FILTER protobuf_code INCLUDE REGEX "/protobuf$")
+target_include_directories(formats_onnx_test SYSTEM PRIVATE ${protobuf_code})
 target_link_libraries(formats_onnx_test PRIVATE protobuf::libprotobuf-lite)
