@@ -25,7 +25,8 @@ Timeline::Lane pushes_of(int worker) {
 
 }  // namespace
 
-RunTimeline::RunTimeline(int workers, int servers) : workers_(static_cast<std::size_t>(workers)) {
+RunTimeline::RunTimeline(int workers, int servers, std::size_t most)
+    : timeline_(most), workers_(static_cast<std::size_t>(workers)) {
     timeline_.name_process(kCoordinator, "coordinator");
     timeline_.name_lane(kEvents, "events");
     timeline_.name_lane(kUpdateLane, "updates");

@@ -30,8 +30,8 @@ inline constexpr auto kWords<Activity> =
 /// computation on its parameters. All times by one clock. Pure.
 class RunTimeline {
 public:
-    /// @param servers  lanes of servers' work; 0: none
-    RunTimeline(int workers, int servers);
+    /// @param servers  lanes of servers' work; 0: none  @param most  see Timeline
+    RunTimeline(int workers, int servers, std::size_t most = Timeline::kMost);
 
     /// Spans of a lane come in the order of time; one that begins before the end of the last one is
     /// cut, one without length left out.

@@ -11,13 +11,15 @@
 namespace cohort {
 
 /// A timeline in the trace event format (JSON), which Perfetto and chrome://tracing read: spans and
-/// instants on lanes, arrows between spans. Memory is bounded: of each kind the newest kMost are
-/// kept.
+/// instants on lanes, arrows between spans. Memory is bounded: of each kind the newest are kept.
 /// Source: "Trace Event Format",
 /// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 class Timeline {
 public:
     static constexpr std::size_t kMost = 200'000;
+
+    /// @param most  events of each kind that are kept
+    explicit Timeline(std::size_t most = kMost) : most_(most) {}
 
     /// Lanes of one process are shown together.
     struct Lane {
@@ -63,13 +65,14 @@ public:
 
 private:
     template <class Event>
-    static void keep(std::deque<Event>& kept, Event event) {
-        if (kept.size() == kMost) {
+    void keep(std::deque<Event>& kept, Event event) {
+        if (kept.size() == most_) {
             kept.pop_front();
         }
         kept.push_back(std::move(event));
     }
 
+    std::size_t most_;
     std::map<int, std::string> processes_;
     std::map<std::pair<int, int>, std::string> lanes_;
     std::deque<Span> spans_;

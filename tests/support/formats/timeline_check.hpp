@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,7 +25,8 @@ public:
     using Lane = std::pair<int, int>;
 
     explicit ParsedTimeline(const std::string& text) {
-        for (const nlohmann::json& event : nlohmann::json::parse(text)["traceEvents"]) {
+        const nlohmann::json trace = nlohmann::json::parse(text);
+        for (const nlohmann::json& event : trace.at("traceEvents")) {
             const Lane lane{event.at("pid"), event.at("tid")};
             const std::string phase = event.at("ph");
             if (phase == "M") {
@@ -96,12 +98,11 @@ private:
             EXPECT_LE(ends[0].at_us, ends[1].at_us + kRounding);
             for (const End& end : ends) {
                 const auto& spans = spans_[end.lane];
-                EXPECT_TRUE(std::any_of(spans.begin(), spans.end(),
-                                        [&end](const Span& span) {
-                                            return span.begin_us - kRounding <= end.at_us &&
-                                                   end.at_us <= span.end_us + kRounding;
-                                        }))
-                    << "arrow " << id << " at " << end.at_us;
+                const auto after = std::upper_bound(
+                    spans.begin(), spans.end(), end.at_us + kRounding,
+                    [](double at_us, const Span& span) { return at_us < span.begin_us; });
+                ASSERT_NE(after, spans.begin()) << "arrow " << id << " at " << end.at_us;
+                EXPECT_LE(end.at_us, std::prev(after)->end_us + kRounding) << "arrow " << id;
             }
         }
     }

@@ -42,20 +42,21 @@ TEST(Timeline, SpansOfALaneDoNotOverlap) {
 }
 
 TEST(Timeline, TheNewestSpansAreKept) {
-    RunTimeline run(1, 0);
-    const std::int64_t updates = static_cast<std::int64_t>(Timeline::kMost) / 2 + 1000;
-    for (std::int64_t i = 0; i < updates; ++i) {
+    constexpr std::size_t kMost = 1000;
+    constexpr std::int64_t kUpdates = 750;  // each is a span, and so is its computation
+    RunTimeline run(1, 0, kMost);
+    for (std::int64_t i = 0; i < kUpdates; ++i) {
         const auto at_s = static_cast<double>(i);
         const PushId push{.worker = 0, .sequence = static_cast<std::uint64_t>(i + 1)};
         run.activity(0, Activity::kCompute, at_s, at_s + 0.5);
         run.pushed(push, i);
         run.updated(i + 1, at_s + 0.5, at_s + 0.5, std::vector{push}, 8);
     }
-    EXPECT_EQ(run.timeline().spans(), Timeline::kMost);
+    EXPECT_EQ(run.timeline().spans(), kMost);
     const ParsedTimeline seen(run.timeline().json());
     const auto& computed = seen.spans("worker 0");
-    EXPECT_EQ(computed.size(), Timeline::kMost / 2);
-    EXPECT_DOUBLE_EQ(computed.back().begin_us, static_cast<double>(updates - 1) * 1e6);
+    EXPECT_EQ(computed.size(), kMost / 2);
+    EXPECT_DOUBLE_EQ(computed.back().begin_us, static_cast<double>(kUpdates - 1) * 1e6);
 }
 
 }  // namespace
