@@ -15,10 +15,10 @@ constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
 
 }  // namespace
 
-void replace_text_file(const OutputFile& file, std::string_view text) {
+void replace_text_file(const OutputFile& file, std::string_view text, FileLife life) {
     AtomicFile atomic(file);
     atomic.write_at(0, std::as_bytes(std::span(text)));
-    atomic.commit();
+    atomic.commit(life);
 }
 
 std::string read_text_file(const std::string& path) {

@@ -312,8 +312,8 @@ void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
     }
 }
 
-void AtomicFile::commit(Sync sync) {
-    if (sync == Sync::kYes && ::fsync(file_.get()) != 0) {
+void AtomicFile::commit(FileLife life) {
+    if (life == FileLife::kKept && ::fsync(file_.get()) != 0) {
         fail_errno(path(), "cannot make the file durable (fsync)", errno);
     }
     check_target();
@@ -324,7 +324,7 @@ void AtomicFile::commit(Sync sync) {
         fail_errno(path(), "cannot give the file its name", error);
     }
     committed_ = true;
-    if (sync == Sync::kNo) {
+    if (life == FileLife::kRenewed) {
         return;
     }
     const FileDescriptor folder(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -52,6 +52,10 @@ private:
     std::timespec changed_{};
 };
 
+/// Whether a file must outlive a crash of the machine. kRenewed: it is replaced again and again,
+/// and nobody waits for the disk.
+enum class FileLife : std::uint8_t { kKept, kRenewed };
+
 /// A file that gets its name only when complete: it is written under a temporary name in the same
 /// folder, then synced and renamed. The destructor removes what was not committed. The folder is
 /// held open and links in it are not followed: another user of the folder cannot redirect the file,
@@ -76,10 +80,9 @@ public:
     /// Cuts the file to its true length.
     void truncate(std::uint64_t bytes);
     void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-    enum class Sync { kNo, kYes };
-    /// Makes it durable and gives it its name: fsync, rename, fsync of the folder.
-    /// @param sync  kNo: without fsync, which may take long, for a file that is soon replaced
-    void commit(Sync sync = Sync::kYes);
+    /// Makes it durable and gives it its name: fsync, rename, fsync of the folder; kRenewed: gives
+    /// it its name.
+    void commit(FileLife life = FileLife::kKept);
 
 private:
     void check_target() const;

@@ -6,16 +6,20 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
+#include "cohort/core/require.hpp"
 #include "cohort/data/dataset.hpp"
 #include "core/log.hpp"
 #include "core/scores.hpp"
 #include "core/system/process_usage.hpp"
 #include "core/units.hpp"
+#include "data/dataset/text_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/stop_signal.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
 #include "jobs/commands/simulate_records.hpp"
+#include "sim/result/observed.hpp"
 #include "sim/scenario/option_list.hpp"
 
 namespace cohort {
@@ -92,6 +96,12 @@ class SimulateCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         each_option(options_, DeclareOptions{app});
+        app.add_option("--timeline", timeline_,
+                       "Write what every worker did when (JSON): for Perfetto and chrome://tracing "
+                       "(docs/observe.md)")
+            ->type_name("FILE");
+        app.add_flag("--tensorboard", tensorboard_,
+                     "Write an event file for TensorBoard into the folder tensorboard of --out");
         app.add_flag("--json", json_, "Print the summary as one JSON object on one line");
     }
 
@@ -102,15 +112,26 @@ public:
         if (!options_.out.empty()) {
             check_result_folder(options_.out, options_.overwrite);
         }
+        require(!tensorboard_ || !options_.out.empty(), "--tensorboard",
+                "a folder for its files: --out DIR", "none");
+        const std::optional<OutputFile> timeline = check_timeline(context);
         const StopSignal stop;
         print_header(context, job);
         if (options_.threads == 0) {
             options_.threads = context.env.cores;
         }
         const Task task = task_of(job);
-        const SimulationResult result = simulate_timed(stop, context.env.stderr_is_terminal, task);
+        std::string drawn;
+        const SimulationResult result =
+            simulate_timed(stop, context.env.stderr_is_terminal, task, timeline ? &drawn : nullptr);
         if (!options_.out.empty()) {
             write_result(options_.out, result);
+        }
+        if (tensorboard_) {
+            write_event_file(options_.out, result, task);
+        }
+        if (timeline) {
+            replace_text_file(*timeline, drawn);
         }
         for (const std::string& line : simulation_facts(result, job, task)) {
             log_info("{}", line);
@@ -122,21 +143,38 @@ public:
     }
 
 private:
+    /// Errors: UsageError, FileError: it cannot be written.
+    [[nodiscard]] std::optional<OutputFile> check_timeline(const CommandContext& context) const {
+        if (timeline_.empty()) {
+            return std::nullopt;
+        }
+        OutputFile file =
+            check_output({.option = "--timeline",
+                          .path = timeline_,
+                          .overwrite = options_.overwrite,
+                          .inputs = {options_.data, options_.model, options_.init, options_.trace,
+                                     options_.profile, context.config}});
+        check_folder_of(file);
+        return file;
+    }
+
     static Task task_of(const SimulateOptions& job) {
         Hdf5Thread hdf5;
         return job.data.empty() ? Task::kClassification
                                 : open_dataset(job.data, "test", hdf5)->info().task();
     }
 
-    [[nodiscard]] SimulationResult simulate_timed(const StopSignal& stop, bool terminal,
-                                                  Task task) const {
+    [[nodiscard]] SimulationResult simulate_timed(const StopSignal& stop, bool terminal, Task task,
+                                                  std::string* timeline) const {
         const SteadyClock clock;
         const Clock::Seconds begun = clock.now();
         ProgressLines lines(terminal, task);
-        SimulationResult result = simulate(options_, [&](const SimulationProgress& progress) {
+        const auto follow = [&](const SimulationProgress& progress) {
             lines(progress);
             return stop.requested();
-        });
+        };
+        SimulationResult result = timeline != nullptr ? simulate(options_, follow, *timeline)
+                                                      : simulate(options_, follow);
         result.wall_s = (clock.now() - begun).count();
         result.peak_bytes = process_peak_bytes();
         return result;
@@ -161,6 +199,8 @@ private:
     }
 
     SimulateOptions options_;
+    std::string timeline_;
+    bool tensorboard_ = false;
     bool json_ = false;
 };
 

@@ -74,6 +74,8 @@ private:
             context.config};
         refuse_input("--record-trace", options_.record_trace, inputs);
         refuse_input("--record-load", options_.record_load, inputs);
+        refuse_input("--timeline", options_.timeline, inputs);
+        refuse_input("--metrics-file", options_.metrics_file, inputs);
     }
 
     /// The same on every rank; rank 0 talks.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/profiler_range.hpp"
 #include "model/executor.hpp"
 #include "model/whole_batch_plan.hpp"
 
@@ -72,6 +73,7 @@ public:
             return;
         }
         const auto index = static_cast<std::size_t>(step.node);
+        const ProfilerRange range(graph_.nodes()[index].name.c_str());
         Kernel& kernel = *compiled_.kernels[index];
         if (kernel.traits().is_view) {
             run_additions(planned);

@@ -6,10 +6,12 @@
 //     smaller loss scale, and gradients are announced only now.
 // The first run of a batch size queues every kernel, the second records the pieces.
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/profiler_range.hpp"
 #include "core/units.hpp"
 #include "model/executor.hpp"
 #include "model/loss_scale.hpp"
@@ -135,6 +137,11 @@ private:
     std::map<std::int64_t, WholeBatchPlan> plans_;
 };
 
+/// For a profiler.
+constexpr const char* name_of(StepKind kind) {
+    return kind == StepKind::kForward ? "forward" : kind == StepKind::kLoss ? "loss" : "backward";
+}
+
 class WholeBatchExecutor final : public Executor {
 public:
     explicit WholeBatchExecutor(const ExecutorSetting& setting)
@@ -236,11 +243,19 @@ private:
             queue_.arrive();
         }
         timer_.mark(nullptr);
+        std::optional<ProfilerRange> pass;
+        std::optional<StepKind> kind;
         for (std::size_t i = piece.begin; i < piece.end; ++i) {
             const PlannedStep& planned = run_.plan->steps[i];
+            if (kind != planned.step.kind) {
+                kind = planned.step.kind;
+                pass.reset();
+                pass.emplace(name_of(*kind));
+            }
             queue_.run(planned);
             timer_.mark(&planned.step);
         }
+        pass.reset();
         if (piece.end < run_.plan->steps.size()) {
             return;
         }

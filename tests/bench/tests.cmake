@@ -4,6 +4,7 @@ cohort_add_benchmark(NAME engine_bench SOURCES bench/engine_bench.cpp LIBS cohor
 cohort_add_benchmark(NAME fleet_bench SOURCES bench/fleet_bench.cpp LIBS cohort::sched)
 cohort_add_benchmark(NAME live_bench SOURCES bench/live_bench.cpp LIBS cohort::train fmt::fmt)
 cohort_add_benchmark(NAME server_bench SOURCES bench/server_bench.cpp LIBS cohort::train)
+cohort_add_benchmark(NAME observe_bench SOURCES bench/observe_bench.cpp LIBS cohort::train)
 cohort_add_benchmark(NAME sim_bench SOURCES bench/sim_bench.cpp LIBS cohort::sim)
 cohort_add_benchmark(NAME tree_bench SOURCES bench/tree_bench.cpp LIBS cohort::sched)
 # Run by hand: its arguments are a dataset, a model and a number of threads.

@@ -42,7 +42,7 @@ if(COHORT_CLANG_TIDY)
   add_test(NAME lint_commands
     COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test ${PROJECT_SOURCE_DIR}
       ${PROJECT_BINARY_DIR}/lint --build-generator ${CMAKE_GENERATOR} --build-noclean
-      --build-target cohort_revision --build-target cohort_onnx_code
+      --build-target cohort_revision --build-target cohort_protobuf_code
       --build-options -DCOHORT_CUDA=${COHORT_CUDA} -DCOHORT_BUILD_TESTS=OFF -DCOHORT_WERROR=ON
         -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER})
   cohort_test_properties(lint_commands LABELS lint TIMEOUT 120)

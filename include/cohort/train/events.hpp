@@ -44,6 +44,9 @@ struct StepReport {
     bool applied = false;         ///< false: dropped because loss or gradient was not finite
     std::int64_t epoch = 0;       ///< epoch of its oldest lease
     std::string dropped_because;  ///< empty when applied
+    // Of an update:
+    std::int64_t version = 0;    ///< of the parameters after it
+    std::vector<PushId> pushes;  ///< that it consists of
 };
 
 /// Accuracy and loss over the whole test group.
@@ -103,6 +106,19 @@ struct ClusterReport {
     [[nodiscard]] int live() const noexcept;
     /// Sums over the workers; `lag` and own times are those of the worker with the largest lag.
     [[nodiscard]] WorkerReport total() const noexcept;
+};
+
+/// What a run did since the window before: the figures of a `train` line of metrics.jsonl.
+struct TrainWindow {
+    std::int64_t samples_applied = 0;  ///< at the end of the window, like the next two
+    std::int64_t updates = 0;
+    double train_s = 0;
+    double learning_rate = 0;  ///< of the last update, like the next one
+    double gradient_norm = 0;
+    double samples_per_s = 0;  ///< applied, over the window without evaluation pauses
+    double loss = 0;           ///< mean over the window's samples, see Task
+    double accuracy = 0;       ///< 0..1; of a regression 0
+    ClusterReport cluster;     ///< at the end of the window
 };
 
 /// A worker's rank was lost, or has joined again.
@@ -167,6 +183,9 @@ public:
     virtual ~TrainHook() = default;
     virtual void on_start(TrainControl& /*run*/) {}
     virtual void on_step(TrainControl& /*run*/, const StepReport& /*step*/) {}
+    /// Every `log_every_s`, before an evaluation's result, and before on_end(), unless no sample
+    /// was applied since the last window.
+    virtual void on_window(TrainControl& /*run*/, const TrainWindow& /*window*/) {}
     virtual void on_evaluation(TrainControl& /*run*/, const EvaluationReport& /*evaluation*/) {}
     virtual void on_checkpoint(TrainControl& /*run*/, const CheckpointReport& /*checkpoint*/) {}
     virtual void on_switch(TrainControl& /*run*/, const SwitchReport& /*change*/) {}

@@ -31,6 +31,19 @@ namespace cohort {
 /// at the end, after a signal, after an error. Errors: FileError as above.
 [[nodiscard]] std::unique_ptr<TrainHook> make_load_hook();
 
+/// Writes event files of TensorBoard into the folder `tensorboard` of `out`: what is in `train` and
+/// `evaluation` lines over samples applied, changes of mode and workers as text. Errors: FileError
+/// at the start when there can be no file; later this is said only.
+[[nodiscard]] std::unique_ptr<TrainHook> make_tensorboard_hook();
+
+/// Shows the newest figures to Prometheus, in `metrics_file` and on `metrics_port`. Errors:
+/// FileError, UsageError at the start when file or port cannot be used; later this is said only.
+[[nodiscard]] std::unique_ptr<TrainHook> make_prometheus_hook();
+
+/// Writes `timeline`, what every worker did when, for Perfetto and chrome://tracing: at the end,
+/// after a signal, after an error. Errors: FileError as for make_trace_hook().
+[[nodiscard]] std::unique_ptr<TrainHook> make_timeline_hook();
+
 /// Shows progress: one rewritten line on a terminal, else a plain line every `log_every_s`.
 /// @param terminal true: `write` gets lines to draw over the last one, several times a second
 /// @param write  receives each line

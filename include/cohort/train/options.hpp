@@ -47,6 +47,10 @@ struct TrainOptions : JobOptions, ModeOptions, ChooserOptions, LearningOptions {
     double page_every_s = 2;   ///< the page live.html, at most that often; 0: none
     std::string record_trace;  ///< file for the workers' own times as a trace; empty: none
     std::string record_load;   ///< file for the workers' iterations; empty: none
+    std::string timeline;      ///< file for what every worker did when; empty: none
+    bool tensorboard = false;  ///< event files in the folder `tensorboard` of `out`
+    std::string metrics_file;  ///< file for Prometheus' node exporter; empty: none
+    int metrics_port = -1;     ///< of 127.0.0.1, for Prometheus; 0: a free one, -1: none
 };
 
 /// False: --compute sleep, nothing is learned.

@@ -223,9 +223,10 @@ private:
 /// resources on.
 class WorkerLanes {
 public:
-    /// @param result  outlives it  @param most spans that are kept, the first ones
-    WorkerLanes(SimulationResult& result, int workers, std::size_t most)
-        : result_(result), most_(most) {
+    /// @param result, timeline  outlive it; timeline may be null
+    /// @param most spans that the result keeps, the first ones
+    WorkerLanes(SimulationResult& result, RunTimeline* timeline, int workers, std::size_t most)
+        : result_(result), timeline_(timeline), most_(most) {
         for (std::vector<double>* sums : {&result.worker_busy_s, &result.worker_wait_s,
                                           &result.worker_cpu_s, &result.worker_bytes}) {
             sums->assign(static_cast<std::size_t>(workers), 0);
@@ -243,6 +244,11 @@ public:
         } else if (kind == LaneSpan::Kind::kWait) {
             result_.worker_wait_s.at(index) += end_s - begin_s;
         }
+        if (timeline_ != nullptr) {
+            static_assert(static_cast<int>(Activity::kLost) ==
+                          static_cast<int>(LaneSpan::Kind::kLost));
+            timeline_->activity(worker, static_cast<Activity>(kind), begin_s, end_s);
+        }
         if (result_.lanes.size() < most_) {
             result_.lanes.push_back(
                 {.worker = worker, .kind = kind, .begin_s = begin_s, .end_s = end_s});
@@ -256,6 +262,7 @@ public:
 
 private:
     SimulationResult& result_;
+    RunTimeline* timeline_;
     std::size_t most_;
 };
 

@@ -13,6 +13,7 @@
 #include "cohort/sched/job_options.hpp"
 #include "cohort/sched/mode_options.hpp"
 #include "cohort/sched/predictor.hpp"
+#include "formats/timeline/run_timeline.hpp"
 #include "sched/plan/push_tree.hpp"
 #include "sim/cluster/cluster.hpp"
 
@@ -47,6 +48,7 @@ struct JobSpec {
     double target_accuracy = 0;           ///< 0: none
     double target_loss = 0;               ///< 0: none
     std::size_t lane_spans = 0;           ///< that are kept
+    RunTimeline* timeline = nullptr;      ///< outlives the job; null: none is drawn
     // Of the load of its workers.
     bool telemetry = true;  ///< what they report is kept, for those who choose modes
     /// Makes what forecasts come from, when a mode looks at some. Empty: there are none.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -22,9 +23,12 @@ public:
         std::shared_ptr<const int> missing;
     };
 
-    /// @param threads  cores that it can use at once
-    ServerLine(VirtualCluster& cluster, int node, double threads)
-        : cluster_(cluster), threads_(threads), use_{.node = node} {}
+    using Served = std::function<void(double begin_s, double end_s)>;
+
+    /// @param threads  cores that it can use at once @param served  is told of what is done; may be
+    /// empty
+    ServerLine(VirtualCluster& cluster, int node, double threads, Served served = {})
+        : cluster_(cluster), threads_(threads), served_(std::move(served)), use_{.node = node} {}
     ServerLine(const ServerLine&) = delete;
     ServerLine& operator=(const ServerLine&) = delete;
 
@@ -69,12 +73,16 @@ private:
         work_ = 0;
         use_.cpu_core_s += order.core_s;
         use_.busy_s += cluster_.queue().now() - begun_s_;
+        if (served_) {
+            served_(begun_s_, cluster_.queue().now());
+        }
         order.done();
         advance();
     }
 
     VirtualCluster& cluster_;
     double threads_;
+    Served served_;
     ServerUse use_;
     std::deque<Order> orders_;  ///< the first one is in work, unless something is missing
     VirtualCluster::WorkId work_ = 0;

@@ -25,7 +25,8 @@ class ServersJob::Servers {
 public:
     explicit Servers(ServersJob& job) : job_(job), tree_(job) {
         for (const int node : job_.spec.server_nodes) {
-            servers_.emplace_back(job_.cluster, node, job_.cluster.profile().server_threads);
+            servers_.emplace_back(job_.cluster, node, job_.cluster.profile().server_threads,
+                                  drawn(static_cast<int>(servers_.size())));
         }
     }
 
@@ -109,6 +110,15 @@ public:
     }
 
 private:
+    [[nodiscard]] ServerLine::Served drawn(int server) const {
+        RunTimeline* const timeline = job_.spec.timeline;
+        if (timeline == nullptr) {
+            return {};
+        }
+        return [timeline, server](double begin_s, double end_s) {
+            timeline->served(server, begin_s, end_s);
+        };
+    }
     /// Different parameters that a server makes: only a velocity looks ahead.
     [[nodiscard]] std::vector<double> lags_of(const std::vector<Release>& releases) const {
         std::vector<double> lags;

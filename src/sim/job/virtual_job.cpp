@@ -69,6 +69,9 @@ SessionPush IterationEnds::pushed(const End& end) {
     }
     job_.log.add(EventLog::Kind::kPush, job_.now(), worker, ticket.lease, ticket.version,
                  ticket.loss_sum);
+    if (job_.spec.timeline != nullptr) {
+        job_.spec.timeline->pushed(ticket.id, end.version);
+    }
     return {.ticket = ticket, .correct = outcome.correct};
 }
 
@@ -135,7 +138,14 @@ void VirtualJob::apply(const UpdateOrder& order, const Fire& /*fire*/) {
     }
 }
 
-void VirtualJob::applied(const UpdateOrder& /*update*/, const Fire& fire) {
+void VirtualJob::applied(const UpdateOrder& update, const Fire& fire) {
+    if (spec.timeline != nullptr) {
+        std::vector<PushId> pushes;
+        for (const UpdateOrder::Term& term : update.terms) {
+            pushes.push_back(term.push);
+        }
+        spec.timeline->updated(update.version, now(), now(), pushes, update.samples);
+    }
     if (evaluations_.updated(now(), session.counts().samples_applied) && !stopping()) {
         stop("target");
     }

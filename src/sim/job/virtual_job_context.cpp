@@ -41,7 +41,7 @@ VirtualJobContext::VirtualJobContext(VirtualCluster& on, Learner& model, JobSpec
       records(result, log, cluster.queue(), spec.records),
       session(session_options(spec, cluster, records), ModeController(spec.choice, spec.setting, 0),
               LeaseLedger(spec.train, {.seed = spec.seed}, spec.budget_samples), {}, {}),
-      lanes(result, spec.workers(), spec.lane_spans) {
+      lanes(result, spec.timeline, spec.workers(), spec.lane_spans) {
     check_invariant(spec.setting.live.size() == spec.worker_nodes.size(),
                     "a mode is set for the workers that there are");
     for (const int node : spec.worker_nodes) {

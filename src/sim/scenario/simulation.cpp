@@ -1,15 +1,20 @@
 // A run under the virtual clock: cluster, scenario, jobs and the loop that moves the clock.
 #include "cohort/sim/simulation.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "cohort/core/error.hpp"
 #include "core/system/launch_env.hpp"
 #include "formats/predictor_file.hpp"
+#include "formats/timeline/run_timeline.hpp"
 #include "sim/job/job_setup.hpp"
 #include "sim/job/virtual_job.hpp"
+#include "sim/result/observed.hpp"
 #include "sim/scenario/ideal_workers.hpp"
 #include "sim/scenario/oracle_predictor.hpp"
 
@@ -109,10 +114,28 @@ private:
     std::vector<std::unique_ptr<VirtualJob>> jobs_;
 };
 
+/// What happened at a moment.
+void draw_events(RunTimeline& timeline, const SimulationResult& result) {
+    for (const SwitchReport& change : result.switches) {
+        timeline.happened(change.train_seconds, change.same_mode() ? "regrouping" : "switch",
+                          describe(change));
+    }
+    for (const DecisionRecord& decision : result.decisions) {
+        timeline.happened(decision.seconds, "decision", describe(decision));
+    }
+    for (const StragglerEpisode& slow : result.stragglers) {
+        timeline.happened(slow.begin_s, "straggler",
+                          fmt::format("worker {} is slow: {}", slow.worker, word_of(slow.cause)));
+    }
+    for (const EvaluationPoint& test : result.evaluations) {
+        timeline.happened(test.virtual_s, "evaluation", fmt::format("loss {:.4f}", test.loss));
+    }
+}
+
 /// The cluster, the job that is looked at, and those that share the nodes with it.
 class Simulation {
 public:
-    Simulation(const SimulateOptions& options, const ClusterProfile& profile)
+    Simulation(const SimulateOptions& options, const ClusterProfile& profile, RunTimeline* timeline)
         : options_(options),
           profile_(profile),
           spec_(spec_of(options, profile, samples_of(options), nodes_of_job(options))),
@@ -123,6 +146,7 @@ public:
           cluster_(queue_, profile_, nodes_, scenario()) {
         spec_.lane_spans = SimulationResult::kLaneSpans;
         spec_.predictor = [this] { return predictor(); };
+        spec_.timeline = timeline;
         job_ = make_job(cluster_, *learner_, spec_);
     }
 
@@ -228,18 +252,36 @@ private:
     std::size_t switches_told_ = 0;
 };
 
-}  // namespace
-
-SimulationResult simulate(const SimulateOptions& options,
-                          const std::function<bool(const SimulationProgress&)>& progress) {
+/// @param timeline  may be null
+SimulationResult run_simulation(const SimulateOptions& options,
+                                const std::function<bool(const SimulationProgress&)>& progress,
+                                RunTimeline* timeline) {
     SimulateOptions all = checked(options);
     const ClusterProfile profile = load_profile(all.profile);
     check_profile(all, profile);
     if (all.threads == 0) {
         all.threads = read_launch_env().cores;
     }
-    SimulationResult result = Simulation(all, profile).run(progress);
+    SimulationResult result = Simulation(all, profile, timeline).run(progress);
     result.command = command_text(options);
+    return result;
+}
+
+}  // namespace
+
+SimulationResult simulate(const SimulateOptions& options,
+                          const std::function<bool(const SimulationProgress&)>& progress) {
+    return run_simulation(options, progress, nullptr);
+}
+
+SimulationResult simulate(const SimulateOptions& options,
+                          const std::function<bool(const SimulationProgress&)>& progress,
+                          std::string& timeline) {
+    const SimulateOptions all = checked(options);
+    RunTimeline drawn(all.workers, all.servers);
+    SimulationResult result = run_simulation(options, progress, &drawn);
+    draw_events(drawn, result);
+    timeline = drawn.timeline().json();
     return result;
 }
 

@@ -32,7 +32,7 @@ void report_rank(RunReporter& reporter, const RankReport& report, int workers) {
     log_warn("{}: {}; {} of {} workers are live",
              report.returned ? "a worker is back" : "a worker is lost", report.reason, report.live,
              workers);
-    reporter.tell([&](TrainHook& hook) { hook.on_rank(reporter, report); });
+    reporter.hooks().tell([&](TrainHook& hook) { hook.on_rank(reporter, report); });
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ void Coordinator::step() {
     active_->consult_modes(reporter_);
     if (const auto report = active_->checkpoints.collect(reporter_.clock().now())) {
         end_.outputs_saved = report->error.empty();
-        reporter_.tell([&](TrainHook& hook) { hook.on_checkpoint(reporter_, *report); });
+        reporter_.hooks().tell([&](TrainHook& hook) { hook.on_checkpoint(reporter_, *report); });
     }
 }
 
@@ -297,8 +297,7 @@ void Coordinator::finish() {
     active_->session->end();
     reporter_.report_modes();
     reporter_.report_stragglers();
-    const StopReason reason = end_.reason.value_or(StopReason::kBudget);
-    reporter_.tell([&](TrainHook& hook) { hook.on_end(reporter_, reason); });
+    reporter_.hooks().ended(end_.reason.value_or(StopReason::kBudget));
     save_at_end();
     if (!end_.failure.empty()) {
         throw DeviceError(end_.failure);

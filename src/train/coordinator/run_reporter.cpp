@@ -38,28 +38,37 @@ void RunReporter::failed(const std::string& last_line) {
     if (metrics_) {
         metrics_->write(last_line);
     }
-    tell([this](TrainHook& hook) { hook.on_failure(*this); });
+    hooks_.tell([this](TrainHook& hook) { hook.on_failure(*this); });
 }
 
 void RunReporter::make_hooks() {
-    hooks_.push_back(make_nan_guard_hook());
-    hooks_.push_back(
-        environment_.live_line
-            ? make_progress_hook(true, draw_live_line)
-            : make_progress_hook(false, [](const std::string& line) { log_info("{}", line); }));
-    hooks_.push_back(make_metrics_hook());
+    hooks_.add(make_nan_guard_hook());
+    hooks_.add(environment_.live_line ? make_progress_hook(true, draw_live_line)
+                                      : make_progress_hook(false, [](const std::string& line) {
+                                            log_info("{}", line);
+                                        }));
+    hooks_.add(make_metrics_hook());
+    if (options().tensorboard) {
+        hooks_.add(make_tensorboard_hook());
+    }
+    if (!options().metrics_file.empty() || options().metrics_port >= 0) {
+        hooks_.add(make_prometheus_hook());
+    }
+    if (!options().timeline.empty()) {
+        hooks_.add(make_timeline_hook());
+    }
     if (!options().record_trace.empty()) {
-        hooks_.push_back(make_trace_hook());
+        hooks_.add(make_trace_hook());
     }
     if (!options().record_load.empty()) {
-        hooks_.push_back(make_load_hook());
+        hooks_.add(make_load_hook());
     }
     if (environment_.observer) {
-        hooks_.push_back(environment_.observer());
+        hooks_.add(environment_.observer());
     }
-    hooks_.push_back(make_target_hook());
-    hooks_.push_back(make_stop_hook(environment_.stop_requested));
-    tell([this](TrainHook& hook) { hook.on_start(*this); });
+    hooks_.add(make_target_hook());
+    hooks_.add(make_stop_hook(environment_.stop_requested));
+    hooks_.started();
 }
 
 ClusterReport RunReporter::cluster() const {
@@ -101,20 +110,24 @@ void RunReporter::update_progress(std::optional<double> cpu_seconds) {
 
 void RunReporter::updated(const UpdateOrder& update) {
     update_progress();
-    const StepReport step{.result = {.loss_sum = update.loss_sum,
-                                     .correct = update.correct,
-                                     .samples = update.samples},
-                          .learning_rate = update.learning_rate,
-                          .gradient_norm = update.gradient_norm,
-                          .applied = true,
-                          .epoch = update.epoch};
-    tell([&](TrainHook& hook) { hook.on_step(*this, step); });
+    StepReport step{.result = {.loss_sum = update.loss_sum,
+                               .correct = update.correct,
+                               .samples = update.samples},
+                    .learning_rate = update.learning_rate,
+                    .gradient_norm = update.gradient_norm,
+                    .applied = true,
+                    .epoch = update.epoch,
+                    .version = update.version};
+    for (const UpdateOrder::Term& term : update.terms) {
+        step.pushes.push_back(term.push);
+    }
+    hooks_.stepped(step);
 }
 
 void RunReporter::dropped(const BatchResult& result, const std::string& because) {
     update_progress();
     const StepReport step{.result = result, .applied = false, .dropped_because = because};
-    tell([&](TrainHook& hook) { hook.on_step(*this, step); });
+    hooks_.stepped(step);
 }
 
 void RunReporter::evaluated(const EvaluationReport& report) {
@@ -124,7 +137,7 @@ void RunReporter::evaluated(const EvaluationReport& report) {
     summary_.test = report;
     log_info("test after {} samples: {}", report.samples_applied,
              format_scores(task(), report.accuracy, report.loss));
-    tell([&](TrainHook& hook) { hook.on_evaluation(*this, report); });
+    hooks_.evaluated(report);
 }
 
 void RunReporter::report_modes() {
@@ -137,16 +150,16 @@ void RunReporter::report_modes() {
             log_info("{}", describe(change));
             regrouping_said_ = clock().now();
         }
-        tell([&](TrainHook& hook) { hook.on_switch(*this, change); });
+        hooks_.tell([&](TrainHook& hook) { hook.on_switch(*this, change); });
     }
     for (const DecisionRecord& decision : modes.decisions().take()) {
         if (decision.kept || decision.held_s >= options().log_every_s) {
             log_info("{}", describe(decision));
         }
-        tell([&](TrainHook& hook) { hook.on_decision(*this, decision); });
+        hooks_.tell([&](TrainHook& hook) { hook.on_decision(*this, decision); });
     }
     for (const RateWindow& window : modes.take_windows()) {
-        tell([&](TrainHook& hook) { hook.on_rate(*this, window); });
+        hooks_.tell([&](TrainHook& hook) { hook.on_rate(*this, window); });
     }
 }
 
@@ -156,7 +169,7 @@ void RunReporter::report_stragglers() {
     }
     for (const StragglerNews::Item& news : session_->load()->straggler_news().take()) {
         log_info("{}", describe(news));
-        tell([&](TrainHook& hook) { hook.on_straggler(*this, news); });
+        hooks_.tell([&](TrainHook& hook) { hook.on_straggler(*this, news); });
     }
 }
 

@@ -4,13 +4,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/trainer.hpp"
 #include "session/effect_interpreter.hpp"
+#include "train/hooks/hook_list.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {
@@ -50,13 +50,7 @@ public:
     /// Switches, decisions and measured rates that are complete since the last call.
     void report_modes();
     void report_stragglers();
-    /// Calls `event` with every hook.
-    template <class Event>
-    void tell(const Event& event) {
-        for (const auto& hook : hooks_) {
-            event(*hook);
-        }
-    }
+    [[nodiscard]] HookList& hooks() noexcept { return hooks_; }
     /// The last evaluation.
     [[nodiscard]] const std::optional<EvaluationReport>& test() const noexcept {
         return summary_.test;
@@ -76,7 +70,7 @@ private:
     TrainSummary summary_;  ///< switches and the last evaluation
     std::optional<Clock::Seconds> regrouping_said_;
     std::unique_ptr<MetricsFile> metrics_;
-    std::vector<std::unique_ptr<TrainHook>> hooks_;
+    HookList hooks_{*this};
 };
 
 }  // namespace cohort

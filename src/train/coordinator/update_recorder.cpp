@@ -41,7 +41,8 @@ void UpdateRecorder::timed(const IterationRecord& measured) {
     IterationRecord record = measured;
     const double sending_s = servers_ ? record.push_s : 0;
     records_.session.iteration_timed(record, record.input_s + record.compute_s + sending_s);
-    records_.reporter.tell([&](TrainHook& hook) { hook.on_push(records_.reporter, record); });
+    records_.reporter.hooks().tell(
+        [&](TrainHook& hook) { hook.on_push(records_.reporter, record); });
     records_.consultation.timed(record);
     records_.reporter.report_stragglers();
 }

@@ -6,7 +6,6 @@
 #include "cohort/train/options.hpp"
 #include "core/scores.hpp"
 #include "train/coordinator/modes/decision_json.hpp"
-#include "train/hooks/step_window.hpp"
 #include "train/run/run_records.hpp"
 
 namespace cohort {
@@ -70,24 +69,44 @@ void add_loads(Json& line, const ClusterReport& cluster) {
 
 class MetricsHook final : public TrainHook {
 public:
-    void on_start(TrainControl& run) override { window_.restart(run.clock().now()); }
-
     void on_step(TrainControl& run, const StepReport& step) override {
-        learning_rate_ = step.learning_rate;
-        gradient_norm_ = step.applied ? step.gradient_norm : gradient_norm_;
-        window_.add(step);
         if (!step.applied) {
             write(run, {{"event", "dropped"},
                         {"samples_applied", run.progress().samples_applied},
                         {"samples", step.result.samples},
                         {"reason", step.dropped_because}});
-        } else if (window_.seconds(run.clock().now()) >= run.options().log_every_s) {
-            write_window(run, 0);
         }
     }
 
+    void on_window(TrainControl& run, const TrainWindow& window) override {
+        Json lags = Json::array();
+        Json own = Json::array();
+        for (const WorkerReport& worker : window.cluster.workers) {
+            lags.push_back(worker.live ? Json(worker.lag) : Json(nullptr));
+            own.push_back(worker.own_s > 0 ? Json(worker.own_s) : Json(nullptr));
+        }
+        Json line{{"event", "train"},
+                  {"samples_applied", window.samples_applied},
+                  {"budget_samples", run.budget_samples()},
+                  {"updates", window.updates},
+                  {"train_s", window.train_s},
+                  {"lr", window.learning_rate},
+                  {"gradient_norm", window.gradient_norm},
+                  {"samples_per_s", window.samples_per_s},
+                  {"mode", window.cluster.mode},
+                  {"live", window.cluster.live()},
+                  {"pending", window.cluster.pending},
+                  {"lag", lags},
+                  {"own_s", own}};
+        for (const Score& score : scores_of(run.task(), window.accuracy, window.loss)) {
+            line[std::string(score.name)] = score.value;
+        }
+        add_gradients(line, window.cluster);
+        add_loads(line, window.cluster);
+        write(run, line);
+    }
+
     void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
-        write_window(run, evaluation.seconds);
         Json line{{"event", "evaluation"},
                   {"samples_applied", evaluation.samples_applied},
                   {"updates", evaluation.updates},
@@ -167,47 +186,6 @@ public:
                     {"reason", rank.reason},
                     {"live", rank.live}});
     }
-
-    void on_end(TrainControl& run, StopReason /*reason*/) override { write_window(run, 0); }
-
-private:
-    void write_window(TrainControl& run, double pause_seconds) {
-        const Clock::Seconds now = run.clock().now();
-        window_.exclude(pause_seconds);
-        if (window_.samples() > 0) {
-            const ClusterReport cluster = run.cluster();
-            Json lags = Json::array();
-            Json own = Json::array();
-            for (const WorkerReport& worker : cluster.workers) {
-                lags.push_back(worker.live ? Json(worker.lag) : Json(nullptr));
-                own.push_back(worker.own_s > 0 ? Json(worker.own_s) : Json(nullptr));
-            }
-            Json line{{"event", "train"},
-                      {"samples_applied", run.progress().samples_applied},
-                      {"budget_samples", run.budget_samples()},
-                      {"updates", run.progress().updates},
-                      {"train_s", run.progress().train_seconds},
-                      {"lr", learning_rate_},
-                      {"gradient_norm", gradient_norm_},
-                      {"samples_per_s", window_.samples_per_s(now)},
-                      {"mode", cluster.mode},
-                      {"live", cluster.live()},
-                      {"pending", cluster.pending},
-                      {"lag", lags},
-                      {"own_s", own}};
-            for (const Score& score : scores_of(run.task(), window_.accuracy(), window_.loss())) {
-                line[std::string(score.name)] = score.value;
-            }
-            add_gradients(line, cluster);
-            add_loads(line, cluster);
-            write(run, line);
-        }
-        window_.restart(now);
-    }
-
-    StepWindow window_;
-    double learning_rate_ = 0;
-    double gradient_norm_ = 0;  ///< norm of the last update's gradient
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/train/events.hpp"
@@ -46,6 +47,48 @@ private:
     double loss_sum_ = 0;
     double correct_ = 0;
     std::int64_t samples_ = 0;
+};
+
+/// Cuts a run into windows of `log_every_s`.
+class WindowMeter {
+public:
+    void start(const TrainControl& run) { steps_.restart(run.clock().now()); }
+    /// @return the window that the step ends; none: it goes on
+    [[nodiscard]] std::optional<TrainWindow> add(const TrainControl& run, const StepReport& step) {
+        if (!step.applied) {
+            return std::nullopt;
+        }
+        learning_rate_ = step.learning_rate;
+        gradient_norm_ = step.gradient_norm;
+        steps_.add(step);
+        const bool due = steps_.seconds(run.clock().now()) >= run.options().log_every_s;
+        return due ? end(run) : std::nullopt;
+    }
+    /// Ends the window now. @param pause_s  of it, for an evaluation
+    /// @return none: no sample was applied in it
+    [[nodiscard]] std::optional<TrainWindow> end(const TrainControl& run, double pause_s = 0) {
+        const Clock::Seconds now = run.clock().now();
+        steps_.exclude(pause_s);
+        std::optional<TrainWindow> window;
+        if (steps_.samples() > 0) {
+            window = {.samples_applied = run.progress().samples_applied,
+                      .updates = run.progress().updates,
+                      .train_s = run.progress().train_seconds,
+                      .learning_rate = learning_rate_,
+                      .gradient_norm = gradient_norm_,
+                      .samples_per_s = steps_.samples_per_s(now),
+                      .loss = steps_.loss(),
+                      .accuracy = steps_.accuracy(),
+                      .cluster = run.cluster()};
+        }
+        steps_.restart(now);
+        return window;
+    }
+
+private:
+    StepWindow steps_;
+    double learning_rate_ = 0;
+    double gradient_norm_ = 0;
 };
 
 }  // namespace cohort

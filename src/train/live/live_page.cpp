@@ -31,7 +31,7 @@ void LivePage::write() {
     try {
         AtomicFile file(OutputFile(path_, true, FolderRule::kOwn));
         file.write_at(0, std::as_bytes(std::span(page)));
-        file.commit(AtomicFile::Sync::kNo);
+        file.commit(FileLife::kRenewed);
     } catch (const FileError& error) {
         if (!std::exchange(failed_, true)) {
             log_warn("the page that shows how the run stands could not be written: {}",

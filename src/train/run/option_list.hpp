@@ -21,6 +21,7 @@ inline constexpr Limits<double> kEvalShareLimits{
     .least = 0, .most = 1, .ends = Limits<double>::Ends::kNotLeast};
 inline constexpr Limits<std::int64_t> kEpochsLimits{.least = 0, .most = 1'000'000'000};
 inline constexpr Limits<int> kMaxLostLimits{.least = -1, .most = kMostPlaces};
+inline constexpr Limits<int> kPortLimits{.least = -1, .most = 65535};
 inline constexpr Limits<int> kKeepCheckpointsLimits{.least = 1, .most = 1'000'000};
 
 namespace train_options {
@@ -160,6 +161,24 @@ void each_of_reports(Options& o, const Visit& visit) {
     visit({"--record-load",
            "Write what every iteration took and could use (CSV): for cohort predictor", "FILE"},
           o.record_load);
+    visit({"--timeline",
+           "Write what every worker did when (JSON): for Perfetto and chrome://tracing "
+           "(docs/observe.md)",
+           "FILE"},
+          o.timeline);
+    visit(
+        {"--tensorboard", "Write event files for TensorBoard into the folder tensorboard of --out"},
+        o.tensorboard);
+    visit({"--metrics-file",
+           "Keep the newest figures in this file, for the textfile collector of Prometheus' node "
+           "exporter",
+           "FILE"},
+          o.metrics_file);
+    visit(
+        {"--metrics-port",
+         "Port of 127.0.0.1 on rank 0's host where Prometheus finds the newest figures; 0: a free "
+         "one, -1: none"},
+        o.metrics_port, kPortLimits);
     visit({"--record-rates",
            "Measure whatever the mode what its plans achieve (metrics.jsonl): for cohort chooser"},
           o.record_rates);

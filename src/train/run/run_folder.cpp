@@ -16,6 +16,7 @@
 #include "core/log.hpp"
 #include "core/units.hpp"
 #include "data/hdf5/store.hpp"
+#include "formats/tensorboard/event_file.hpp"
 #include "train/checkpoint/checkpoint_format.hpp"
 #include "train/run/snapshot.hpp"
 #include "train/worker/sleep_compute.hpp"
@@ -34,6 +35,8 @@ std::vector<std::string> existing_results(const std::string& out) {
     const std::vector<std::string> refused = refused_files(folder.checkpoints);
     found.insert(found.end(), refused.begin(), refused.end());
     std::error_code error;
+    const std::vector<std::string> events = event_files(folder.tensorboard);
+    found.insert(found.end(), events.begin(), events.end());
     for (const std::string& path : {folder.model, folder.metrics}) {
         if (fs::exists(path, error)) {
             found.push_back(path);
@@ -67,12 +70,11 @@ bool write_new_file(const std::string& path, const std::string& text) {
     return written;
 }
 
-/// @param checkpoints  a folder of the run's own, which is no link
-void remove_results(const std::string& checkpoints, const std::vector<std::string>& paths) {
+/// @param out  the run's folder, which may be reached through a link; those below are not
+void remove_results(const std::string& out, const std::vector<std::string>& paths) {
     for (const std::string& path : paths) {
         const std::string parent = fs::path(path).parent_path().string();
-        const OutputFolder folder(parent,
-                                  parent == checkpoints ? FolderRule::kOwnReal : FolderRule::kOwn);
+        const OutputFolder folder(parent, parent == out ? FolderRule::kOwn : FolderRule::kOwnReal);
         if (const int error = folder.remove(fs::path(path).filename().string()); error != 0) {
             fail_errno(path, "cannot be deleted", error);
         }
@@ -127,7 +129,7 @@ std::uint64_t size_of_replaced(const TrainOptions& options, const RunBytes& byte
 void remove_checkpoint(const std::string& manifest) {
     std::vector<std::string> files = shard_files(manifest);
     files.insert(files.begin(), manifest);
-    remove_results(fs::path(manifest).parent_path().string(), files);
+    remove_results({}, files);
 }
 
 /// Files that the options name for the run to read; some names may be empty.
@@ -146,15 +148,27 @@ OutputFile check_record(const std::string& option, const std::string& path,
                          .inputs = input_files(options)});
 }
 
+OutputFile check_metrics_file(const TrainOptions& options) {
+    return check_output({.option = "--metrics-file",
+                         .path = options.metrics_file,
+                         .overwrite = options.overwrite || options.resume,
+                         .inputs = input_files(options),
+                         .own_start = "# HELP cohort_"});
+}
+
 void check_run_folder(const TrainOptions& options) {
     check_output_folder(options.out,
                         {"run.lock", "metrics.jsonl", "model.h5", "exit_code", "live.html"},
-                        {"checkpoints", "ctl"});
+                        {"checkpoints", "ctl", "tensorboard"});
     for (const auto& [option, path] : {std::pair("--record-trace", options.record_trace),
-                                       std::pair("--record-load", options.record_load)}) {
+                                       std::pair("--record-load", options.record_load),
+                                       std::pair("--timeline", options.timeline)}) {
         if (!path.empty()) {
             (void)check_record(option, path, options);
         }
+    }
+    if (!options.metrics_file.empty()) {
+        (void)check_metrics_file(options);
     }
     const std::vector<std::string> found = existing_results(options.out);
     if (!found.empty() && !options.resume && !options.overwrite) {
@@ -170,12 +184,13 @@ RunLock prepare_run_folder(const TrainOptions& options) {
     RunLock lock(options.out);
     check_run_folder(options);
     const RunFolder folder(options.out);
+    const std::string out = fs::path(folder.exit_code).parent_path().string();
     if (options.overwrite) {
-        remove_results(folder.checkpoints, existing_results(options.out));
+        remove_results(out, existing_results(options.out));
     }
     remove_torn_files(folder);
     remove_orphan_shards(folder.checkpoints);
-    remove_results(folder.checkpoints, {folder.exit_code, folder.live_page});
+    remove_results(out, {folder.exit_code, folder.live_page});
     return lock;
 }
 

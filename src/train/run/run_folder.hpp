@@ -24,12 +24,14 @@ struct RunFolder {
         : model(out + "/model.h5"),
           metrics(out + "/metrics.jsonl"),
           checkpoints(out + "/checkpoints"),
+          tensorboard(out + "/tensorboard"),
           exit_code(out + "/exit_code"),
           control(out + "/ctl"),
           live_page(out + "/live.html") {}
     std::string model;
     std::string metrics;
     std::string checkpoints;
+    std::string tensorboard;  ///< folder of event files
     std::string exit_code;
     std::string control;    ///< folder of requests, exists while the job runs
     std::string live_page;  ///< how the run stands, for a browser
@@ -39,6 +41,9 @@ struct RunFolder {
 /// Errors: UsageError, FileError, see check_output.
 [[nodiscard]] OutputFile check_record(const std::string& option, const std::string& path,
                                       const TrainOptions& options);
+
+/// The file of --metrics-file; one that an earlier run left is replaced. Errors: as check_record.
+[[nodiscard]] OutputFile check_metrics_file(const TrainOptions& options);
 
 /// Checks the folder, and the files to record, without changing them. Errors: UsageError when
 /// results exist and neither `resume` nor `overwrite` is set; FileError when the folder cannot be

@@ -11,6 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
 #include "core/bf16.hpp"
+#include "core/profiler_range.hpp"
 #include "optim/vector_math.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -110,6 +111,7 @@ void FireRunner::begin_update(const Job& job) {
 
 GradientAnswer FireRunner::run_steps(const Job& job,
                                      const std::function<void(std::int64_t)>& final) {
+    const ProfilerRange range("update");
     const bool elsewhere = store_.other_device() != nullptr;
     const std::int64_t parameters = store_.range().parameters();
     const std::int64_t wide = elsewhere ? ShardDevice::kPiece : kFinalFloats;

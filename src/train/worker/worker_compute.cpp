@@ -7,6 +7,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/learning_options.hpp"
+#include "core/profiler_range.hpp"
 #include "optim/vector_math.hpp"
 #include "train/run/job_context.hpp"
 #include "train/worker/sleep_compute.hpp"
@@ -73,6 +74,7 @@ AllReduceScope WorkerCompute::on_this_device(AllReduceScope scope) {
 
 std::optional<BatchResult> WorkerCompute::train_step(const BatchView& batch,
                                                      StepObserver& observer) {
+    const ProfilerRange range("train_step");
     AnnouncedRanges announced(observer);
     injector_.begin_samples(batch.size);
     try {

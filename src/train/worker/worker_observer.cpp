@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/profiler_range.hpp"
 #include "optim/vector_math.hpp"
 
 namespace cohort {
@@ -97,7 +98,10 @@ void GradientObserver::take(std::int64_t begin, std::int64_t end,
                             std::span<const float> gradients) {
     const auto piece =
         gradients.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-    put(begin, piece);
+    {
+        const ProfilerRange range("push");
+        put(begin, piece);
+    }
     if (device() != nullptr) {
         device()->math->add_squares(piece);
         device()->summing = true;

@@ -8,6 +8,7 @@
 #include "cohort/train/events.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
+#include "train/hooks/step_window.hpp"
 
 namespace cohort {
 
@@ -48,12 +49,34 @@ public:
         return report;
     }
 
+    /// Tells the hook of the step, and of the window that it ends, as a run does.
+    void tell_step(TrainHook& hook, const StepReport& step) {
+        hook.on_step(*this, step);
+        tell_window(hook, windows.add(*this, step));
+    }
+    void tell_evaluation(TrainHook& hook, const EvaluationReport& evaluation) {
+        tell_window(hook, windows.end(*this, evaluation.seconds));
+        hook.on_evaluation(*this, evaluation);
+    }
+    void tell_end(TrainHook& hook, StopReason reason) {
+        tell_window(hook, windows.end(*this));
+        hook.on_end(*this, reason);
+    }
+
     TrainOptions run_options;
     TrainProgress run_progress;
     ClusterReport cluster_report;
     VirtualClock virtual_clock;
     MetricsFile metrics_file;
+    WindowMeter windows;
     std::optional<StopReason> stop;
+
+private:
+    void tell_window(TrainHook& hook, const std::optional<TrainWindow>& window) {
+        if (window) {
+            hook.on_window(*this, *window);
+        }
+    }
 };
 
 }  // namespace cohort

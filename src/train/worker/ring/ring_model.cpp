@@ -12,6 +12,7 @@
 
 #include "cohort/core/error.hpp"
 #include "core/bf16.hpp"
+#include "core/profiler_range.hpp"
 #include "optim/vector_math.hpp"
 #include "train/run/snapshot.hpp"
 
@@ -221,6 +222,7 @@ void RingModel::clip(const MemberRounds::Sum& sum) {
 }
 
 void RingModel::apply(const RoundOrder& order, const MemberRounds::Sum& sum) {
+    const ProfilerRange range("update");
     const bool here = sum.on_device || replica_.device().kind() == DeviceKind::kCpu;
     std::span<const float> gradient = replica_.gradients();
     if (!sum.floats.empty()) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/profiler_range.hpp"
 #include "train/protocol/complete_transfers.hpp"
 #include "train/worker/servers/push_step.hpp"
 #include "train/worker/servers/start_permit.hpp"
@@ -136,6 +137,7 @@ private:
                              .expected = fmt::format("version {} or newer", permit_.version()),
                              .got = std::to_string(parameters.version)});
         }
+        const ProfilerRange range("pull");
         TrainableModel& replica = context_.replica();
         float* values = parameters.values.floats();
         const auto count = static_cast<std::size_t>(layout_.parameters());

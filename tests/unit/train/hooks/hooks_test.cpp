@@ -141,8 +141,8 @@ TEST_F(TrainHooks, PerplexityIsToldOfTextAlone) {
         metrics->on_start(control);
         const StepReport step = control.step(20, 5, std::log(12.5));
         progress->on_step(control, step);
-        metrics->on_step(control, step);
-        metrics->on_evaluation(control, {.loss = std::log(20.0), .samples = 10});
+        control.tell_step(*metrics, step);
+        control.tell_evaluation(*metrics, {.loss = std::log(20.0), .samples = 10});
         EXPECT_EQ(shown.find("loss 2.5257  perplexity 12.50") != std::string::npos, text) << shown;
         std::ifstream file(other.file("metrics.jsonl"));
         for (const auto& [name, value] :
@@ -254,9 +254,9 @@ TEST_F(TrainHooks, MetricsRecordWhatGradientsTell) {
     run.run_options.log_every_s = 1;
     const auto hook = make_metrics_hook();
     hook->on_start(run);
-    hook->on_step(run, run.step(20, 1));
+    run.tell_step(*hook, run.step(20, 1));
     run.cluster_report.gradients = {.noise_scale = 256, .curvature = 0.5};
-    hook->on_step(run, run.step(20, 1));
+    run.tell_step(*hook, run.step(20, 1));
     const auto lines = metrics_lines();
     ASSERT_EQ(lines.size(), 2U);
     EXPECT_TRUE(lines[0]["noise_scale"].is_null());
@@ -287,10 +287,9 @@ TEST_F(TrainHooks, OfARegressionR2IsToldInPlaceOfAccuracy) {
         hook->on_start(regression);
     }
     const StepReport step = regression.step(10, 1, 0.25);
-    for (const auto& hook : {progress.get(), metrics.get()}) {
-        hook->on_step(regression, step);
-    }
-    metrics->on_evaluation(regression, {.loss = 1.5});
+    progress->on_step(regression, step);
+    regression.tell_step(*metrics, step);
+    regression.tell_evaluation(*metrics, {.loss = 1.5});
     EXPECT_THAT(told.front(), testing::AllOf(HasSubstr("loss 0.2500  R2 0.7500"),
                                              testing::Not(HasSubstr("accuracy"))));
     const auto lines = metrics_lines();
@@ -305,13 +304,13 @@ TEST_F(TrainHooks, MetricsRecordWindowsEvaluationsAndDrops) {
     run.run_options.log_every_s = 2;
     const auto hook = make_metrics_hook();
     hook->on_start(run);
-    hook->on_step(run, run.step(10, 1, 2.0));
-    hook->on_step(run, run.step(30, 1, 1.0));
-    hook->on_step(run, run.dropped_step(8));
-    hook->on_step(run, run.step(10, 1, 3.0));
-    hook->on_evaluation(
-        run, {.accuracy = 0.5, .loss = 1.5, .samples = 7, .seconds = 0, .samples_applied = 40});
-    hook->on_end(run, StopReason::kBudget);
+    run.tell_step(*hook, run.step(10, 1, 2.0));
+    run.tell_step(*hook, run.step(30, 1, 1.0));
+    run.tell_step(*hook, run.dropped_step(8));
+    run.tell_step(*hook, run.step(10, 1, 3.0));
+    run.tell_evaluation(
+        *hook, {.accuracy = 0.5, .loss = 1.5, .samples = 7, .seconds = 0, .samples_applied = 40});
+    run.tell_end(*hook, StopReason::kBudget);
     const auto lines = metrics_lines();
     ASSERT_EQ(lines.size(), 4U);
     EXPECT_EQ(lines[0]["event"], "train");

@@ -1,0 +1,10 @@
+#include "core/profiler_range.hpp"
+
+namespace cohort {
+
+ProfilerRange::ProfilerRange(const char* /*name*/) noexcept {
+}
+
+ProfilerRange::~ProfilerRange() = default;
+
+}  // namespace cohort

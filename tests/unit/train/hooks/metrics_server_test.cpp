@@ -1,0 +1,127 @@
+#include "train/hooks/metrics_server.hpp"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// A client of a server.
+class Connection {
+public:
+    explicit Connection(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        address.sin_port = htons(static_cast<std::uint16_t>(port));
+        EXPECT_EQ(
+            ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+            0);
+    }
+    void send(std::string_view text) const {
+        EXPECT_GE(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL), 0);
+    }
+    /// All that comes until the server hangs up.
+    [[nodiscard]] std::string rest() const {
+        std::string all;
+        std::array<char, 4096> bytes{};
+        for (ssize_t count = 0;
+             (count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0)) > 0;) {
+            all.append(bytes.data(), static_cast<std::size_t>(count));
+        }
+        return all;
+    }
+
+private:
+    FileDescriptor socket_;
+};
+
+std::string answer(int port, std::string_view request) {
+    const Connection client(port);
+    client.send(request);
+    return client.rest();
+}
+
+TEST(MetricsServer, AnswersWithTheNewestText) {
+    MetricsServer server(0);
+    EXPECT_GT(server.port(), 0);
+    server.publish("a 1\n");
+    server.publish("a 2\n");
+    const std::string text = answer(server.port(), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(text, StartsWith("HTTP/1.0 200 OK\r\n"));
+    EXPECT_THAT(text, HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+    EXPECT_THAT(text, HasSubstr("Content-Length: 4\r\n"));
+    EXPECT_THAT(text, EndsWith("\r\n\r\na 2\n"));
+    EXPECT_THAT(answer(server.port(), "GET /metrics?x=1 HTTP/1.0\n\n"), EndsWith("a 2\n"));
+}
+
+TEST(MetricsServer, RefusesWhatIsNoScrape) {
+    MetricsServer server(0);
+    const auto status = [&](std::string_view request) {
+        return answer(server.port(), request).substr(9, 3);
+    };
+    EXPECT_EQ(status("GET / HTTP/1.0\r\n\r\n"), "404");
+    EXPECT_EQ(status("POST /metrics HTTP/1.0\r\n\r\n"), "405");
+    EXPECT_EQ(status("\r\n\r\n"), "400");
+    EXPECT_EQ(status("nonsense\n\n"), "400");
+    EXPECT_EQ(status(std::string(8193, 'x')), "431");
+}
+
+TEST(MetricsServer, AnswersOthersWhileAClientSaysNothing) {
+    MetricsServer server(0);
+    const std::string large(4 << 20, 'x');
+    server.publish(large);
+    const Connection silent(server.port());
+    const Connection half(server.port());
+    half.send("GET /metr");
+    const Connection unread(server.port());
+    unread.send("GET /metrics HTTP/1.0\r\n\r\n");
+    EXPECT_THAT(answer(server.port(), "GET /metrics HTTP/1.0\r\n\r\n"), EndsWith(large));
+    server.publish("b 1\n");
+    EXPECT_THAT(answer(server.port(), "GET /metrics HTTP/1.0\r\n\r\n"), EndsWith("b 1\n"));
+    EXPECT_EQ(silent.rest(), "") << "it is disconnected";
+    EXPECT_EQ(half.rest(), "");
+}
+
+TEST(MetricsServer, MoreClientsThanItHasPlacesForWait) {
+    MetricsServer server(0);
+    server.publish("c 1\n");
+    std::vector<std::unique_ptr<Connection>> idle;
+    for (std::size_t i = 0; i < MetricsServer::kMostClients; ++i) {
+        idle.push_back(std::make_unique<Connection>(server.port()));
+    }
+    EXPECT_THAT(answer(server.port(), "GET /metrics HTTP/1.0\r\n\r\n"), EndsWith("c 1\n"));
+}
+
+TEST(MetricsServer, APortThatIsTakenIsNamed) {
+    const MetricsServer server(0);
+    EXPECT_THAT([&] { MetricsServer(server.port()); },
+                testing::ThrowsMessage<UsageError>(
+                    HasSubstr("--metrics-port " + std::to_string(server.port()))));
+}
+
+TEST(MetricsServer, EndsWithClientsThere) {
+    auto server = std::make_unique<MetricsServer>(0);
+    const Connection client(server->port());
+    client.send("GET ");
+    server.reset();
+    EXPECT_EQ(client.rest(), "");
+}
+
+}  // namespace
+}  // namespace cohort
