@@ -24,7 +24,7 @@ dev_packages=(
     slurm-wlm munge iproute2
 )
 # Nice to have: without them builds repeat work and some checks do less, which they say.
-dev_extras=(ccache shellcheck)
+dev_extras=(ccache shellcheck python3-markdown-it)
 # shellcheck source=/dev/null
 if [[ $(. /etc/os-release && echo "${VERSION_ID:-}") == 12 ]]; then
     dev_extras+=(clang-format-14 clang-tidy-16) # other versions judge otherwise
