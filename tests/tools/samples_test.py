@@ -51,10 +51,10 @@ class Picture(unittest.TestCase):
     def test_curves_end_where_the_target_is_reached(self):
         picture = time_to_accuracy.draw([self.run_of("ssgd", 20.0, [(5, 0.5), (10, 0.65), (20, 0.8)]),
                                          self.run_of("adaptive", None, [(5, 0.5), (10, 0.7)])], 0.8)
-        # 20 seconds from 56 to 424 pixels; accuracies from 0.5 to 0.8 from 244 up to 44.
+        # 20 seconds from 56 to 544 pixels; accuracies from 0.5 to 0.8 from 244 up to 64.
         self.assertEqual(re.findall(r'points="([^"]*)"', picture),
-                         ["148.0,244.0 240.0,144.0 424.0,44.0", "148.0,244.0 240.0,110.7"])
-        self.assertIn('class="target" x1="56" y1="44.0"', picture)
+                         ["178.0,244.0 300.0,154.0 544.0,64.0", "178.0,244.0 300.0,124.0"])
+        self.assertIn('class="target" x1="56" y1="64.0"', picture)
         self.assertIn(">ssgd: 20.0 s<", picture)
         self.assertIn(">adaptive: not reached<", picture)
         self.assertEqual(re.findall(r'text-anchor="middle">(\d+)<', picture), ["0", "5", "10", "15", "20"])

@@ -36,10 +36,11 @@ set_tests_properties(format docs_samples docs_site docs_site_widths PROPERTIES S
 
 foreach(check include_directions include_directions_self_test house house_self_test unnamed_names
     unnamed_names_self_test format script_syntax docs_links docs_links_self_test
-    options_documented options_documented_self_test fill_results_test docs_samples docs_samples_test docs_site
-    docs_site_widths)
+    options_documented options_documented_self_test fill_results_test docs_samples_test docs_site)
   cohort_test_properties(${check})
 endforeach()
+cohort_test_properties(docs_samples TIMEOUT 180)
+cohort_test_properties(docs_site_widths TIMEOUT 240)
 
 # The compiler's library needs a clang-tidy newer than Debian's default one.
 find_program(COHORT_CLANG_TIDY NAMES clang-tidy-16 clang-tidy-17 clang-tidy-18 clang-tidy-19)

@@ -5,7 +5,7 @@ import math
 import pathlib
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 56, 136, 44, 244  # edges of the plot; RIGHT is room for a label behind the last point
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 64, 244  # margins to the left and right of the plot, its upper and lower edge
 COLOURS = ("#d0632b", "#2f81f7", "#2da44e", "#a371f7")
 
 
@@ -59,6 +59,6 @@ def draw(folders, target):
         end = f'cx="{x(points[-1][0])}" cy="{y(points[-1][1])}"'
         label = f"{mode}: {seconds:.1f} s" if seconds else f"{mode}: not reached"
         out += [f'<polyline stroke="{colour}" points="{curve}"/>', f'<circle {end} r="5" fill="{colour}"/>',
-                f'<text x="{x(points[-1][0])}" y="{y(points[-1][1])}" dx="10" dy="5" font-weight="600" '
+                f'<text x="{x(points[-1][0])}" y="{y(points[-1][1])}" dx="5" dy="-11" text-anchor="end" font-weight="600" '
                 f'style="fill:{colour}">{label}</text>']
     return "\n".join([*out, "</svg>"]) + "\n"
