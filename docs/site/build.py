@@ -2,7 +2,7 @@
 """Makes a site of the README, docs/ and what they link to: plain HTML without scripts, readable from a folder.
 
     build.py OUT           the site, its links and headings checked; exit code 1 names dead ones, 77: no markdown-it
-    build.py OUT --widths  after that, also whether a page is wider than a screen of 390 pixels (needs chromium; 77: none)
+    build.py OUT --widths  also whether a page is wider than a screen of 390 pixels; exit code 77: no chromium
 
 Debian's package python3-markdown-it reads Markdown as GitHub does.
 """
@@ -116,33 +116,39 @@ class Site:
         return tokens
 
     def article(self, name):
+        """Title, body and sections of a page."""
         tokens = self.markdown.parse((ROOT / name).read_text(encoding="utf-8"))
-        taken = {}
-        title = str(name)
+        taken, sections, title = {}, [], str(name)
         for opening, text in zip(tokens, tokens[1:]):
             if opening.type == "heading_open":
                 opening.attrs["id"] = anchor(text.content, taken)
-                title = text.content if opening.tag == "h1" else title
+                if opening.tag == "h1":
+                    title = text.content.replace("`", "")
+                elif opening.tag == "h2":
+                    sections.append((text.content.replace("`", ""), f"#{opening.attrs['id']}"))
         self.relinked(tokens, name.parent, address(name))
-        return title.replace("`", ""), self.markdown.renderer.render(tokens, self.markdown.options, {})
+        return title, self.markdown.renderer.render(tokens, self.markdown.options, {}), sections
 
-    def pages(self, page):
-        """The list of all pages, seen from one of them."""
+    def pages(self, page, sections):
+        """The list of all pages, seen from one of them, whose sections are listed too."""
         lines = []
         for heading, entries in self.groups:
             lines += [f"<p>{html.escape(heading)}</p>", "<ul>"]
             for title, target in entries:
                 target = self.link(target, INDEX.parent, page)
-                here = ' aria-current="page"' if target == page.name else ""
-                lines.append(f'<li><a href="{target}"{here}>{html.escape(title)}</a></li>')
+                here = target == page.name
+                below = [f'<li><a href="{link}">{html.escape(section)}</a></li>' for section, link in sections * here]
+                lines += [f'<li><a href="{target}"{" aria-current=page" * here}>{html.escape(title)}</a>',
+                          *(["<ul>", *below, "</ul>"] if below else ()), "</li>"]
             lines.append("</ul>")
         return "\n".join(lines)
 
-    def write(self, name, title, body):
+    def write(self, name, title, body, sections=()):
         page = address(name)
         (self.out / page).parent.mkdir(parents=True, exist_ok=True)
-        (self.out / page).write_text(self.template.substitute(
-            title=html.escape(title), body=body, pages=self.pages(page), root=relative(".", page)), encoding="utf-8")
+        text = self.template.substitute(title=html.escape(title), body=body, pages=self.pages(page, sections),
+                                        root=relative(".", page))
+        (self.out / page).write_text(text, encoding="utf-8")
 
 
 class Links(html.parser.HTMLParser):
@@ -191,7 +197,8 @@ onload = () => {{ document.querySelector("pre").textContent = [...document.query
     probe.unlink()
     widths = {page: int(width) for width, page in re.findall(r"WIDTH (\d+) (\S+\.html)", shown)}
     yield from (f"{page}: not measured" for page in pages if page not in widths)
-    yield from (f"{page}: {width} pixels wide on a screen of {PHONE}" for page, width in widths.items() if width > PHONE)
+    yield from (f"{page}: {width} pixels wide on a screen of {PHONE}"
+                for page, width in widths.items() if width > PHONE)
 
 
 def main():

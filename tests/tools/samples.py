@@ -111,7 +111,7 @@ def check(program):
         (tree / "build/release/jobs").mkdir(parents=True)
         (tree / "build/release/jobs/cohort").symlink_to(pathlib.Path(program).resolve())
         (tree / "data").mkdir()
-        output_of(f"build/release/jobs/cohort import --format idx --input {IMAGES} --output data/fashion-mnist.h5", tree)
+        output_of(f"build/release/jobs/cohort import --input {IMAGES} --output data/fashion-mnist.h5", tree)
         for page, samples in SHOWN.items():
             for name in samples:
                 command = block((ROOT / page).read_text(encoding="utf-8"), name)[1]

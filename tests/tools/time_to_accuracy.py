@@ -59,6 +59,6 @@ def draw(folders, target):
         end = f'cx="{x(points[-1][0])}" cy="{y(points[-1][1])}"'
         label = f"{mode}: {seconds:.1f} s" if seconds else f"{mode}: not reached"
         out += [f'<polyline stroke="{colour}" points="{curve}"/>', f'<circle {end} r="5" fill="{colour}"/>',
-                f'<text x="{x(points[-1][0])}" y="{y(points[-1][1])}" dx="5" dy="-11" text-anchor="end" font-weight="600" '
-                f'style="fill:{colour}">{label}</text>']
+                f'<text x="{x(points[-1][0])}" y="{y(points[-1][1])}" dx="5" dy="-11" text-anchor="end" '
+                f'font-weight="600" style="fill:{colour}">{label}</text>']
     return "\n".join([*out, "</svg>"]) + "\n"
