@@ -3,6 +3,7 @@
 
     build.py OUT           the site, its links and headings checked; exit code 1 names dead ones, 77: no markdown-it
     build.py OUT --widths  also whether a page is wider than a screen of 390 pixels; exit code 77: no chromium
+    build.py --self-test   plant a dead link, a dead heading and a wide page (with chromium) and see each one found
 
 Debian's package python3-markdown-it reads Markdown as GitHub does.
 """
@@ -16,6 +17,7 @@ import shutil
 import string
 import subprocess
 import sys
+import tempfile
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -201,7 +203,26 @@ onload = () => {{ document.querySelector("pre").textContent = [...document.query
                 for page, width in widths.items() if width > PHONE)
 
 
+def self_test():
+    planted = ["a.html: gone.html: no such file", "a.html: b.html#gone: no such heading"]
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder)
+        (out / "a.html").write_text('<a href="gone.html"></a><a href="b.html#gone"></a><a href="b.html#kept"></a>')
+        (out / "b.html").write_text('<body style="margin:0"><p id="kept" style="width:900px">wide')
+        found = list(dead_links(out))
+        chromium = shutil.which("chromium")
+        if chromium:
+            planted.append(f"b.html: 900 pixels wide on a screen of {PHONE}")
+            found += wide_pages(out, chromium)
+    if found != planted:
+        print("expected:", *planted, "found:", *found, sep="\n  ")
+        return 1
+    return 0
+
+
 def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
     if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--widths"]):
         print(__doc__, file=sys.stderr)
         return 2

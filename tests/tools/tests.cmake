@@ -30,6 +30,8 @@ add_test(NAME docs_samples_test COMMAND Python3::Interpreter ${tools}/samples_te
 # The site: with its links, and with the widths of its pages where there is a browser.
 add_test(NAME docs_site COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/docs/site/build.py
   ${PROJECT_BINARY_DIR}/site)
+add_test(NAME docs_site_self_test COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/docs/site/build.py
+  --self-test)
 add_test(NAME docs_site_widths COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/docs/site/build.py
   ${PROJECT_BINARY_DIR}/site-widths --widths)
 set_tests_properties(format docs_samples docs_site docs_site_widths PROPERTIES SKIP_RETURN_CODE 77)
@@ -40,7 +42,9 @@ foreach(check include_directions include_directions_self_test house house_self_t
   cohort_test_properties(${check})
 endforeach()
 cohort_test_properties(docs_samples TIMEOUT 180)
-cohort_test_properties(docs_site_widths TIMEOUT 240)
+foreach(check docs_site_self_test docs_site_widths)
+  cohort_test_properties(${check} TIMEOUT 240)
+endforeach()
 
 # The compiler's library needs a clang-tidy newer than Debian's default one.
 find_program(COHORT_CLANG_TIDY NAMES clang-tidy-16 clang-tidy-17 clang-tidy-18 clang-tidy-19)
