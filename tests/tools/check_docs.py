@@ -23,7 +23,7 @@ SUFFIX = r"\.(?:cpp|hpp|cu|cuh|py|cmake|sh|sbatch)"
 PLACE = re.compile(TREE)
 SOURCE = re.compile(r"[\w./*-]+" + SUFFIX)
 PATH = re.compile(r"(?<![\w./*-])" + TREE + SUFFIX + r"\b")
-WORDS = re.compile(r"\b(lease|fence|plan|reference batch)(?:s|es)?\b")
+WORDS = re.compile(r"\b(lease|fence|plan|reference batch)(?:s|es)?\b", re.IGNORECASE)
 # The words' own page, one that the program writes, and one whose plans are those of cuDNN.
 WITHOUT_WORDS = ("glossary.md", "options.md", "cuda.md")
 MADE_BY_READERS = re.compile(r"data/[\w-]+\.h5")  # data sets lie in data/ on the reader's machine
@@ -85,7 +85,7 @@ def unexplained_words(page, prose):
         links = [link.span() for link in LINK.finditer(bare) if "glossary.md" in link[1]]
         bare = re.sub(r"\]\([^)]*\)", lambda target: " " * len(target[0]), bare)
         for use in WORDS.finditer("" if line.startswith("#") else bare):
-            word = use[1]
+            word = use[1].lower()
             if word not in seen and not any(begin <= use.start() < end for begin, end in links):
                 yield number, f"{word}: its first use here does not link to the glossary"
             seen.add(word)
@@ -111,7 +111,7 @@ def self_test():
         "src/gone: no such file or folder": "`src/gone`",
         "gone.hpp: no such file or folder": "`gone.hpp`",
         "src/gone.cpp: no such file or folder": "see src/gone.cpp.",
-        "fence: its first use here does not link to the glossary": "`fence` a fence, a [fence](glossary.md)",
+        "fence: its first use here does not link to the glossary": "`fence` a Fence, a [fence](glossary.md)",
     }
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
