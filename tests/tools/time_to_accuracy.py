@@ -6,7 +6,7 @@ import pathlib
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 64, 244  # margins to the left and right of the plot, its upper and lower edge
-COLOURS = ("#d0632b", "#2f81f7", "#2da44e", "#a371f7")
+COLOURS = ("#d0632b", "#2f81f7", "#2da44e", "#a371f7")  # these and the grey are readable on white and on black
 
 
 def read(folder):
@@ -41,9 +41,8 @@ def draw(folders, target):
     title = f"Test accuracy, one of {workers} workers at a quarter of the others' speed"
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
            'font-family="system-ui, sans-serif" font-size="15" role="img">', f"<title>{title}</title>",
-           "<style>text{fill:#1f2328}.axis{stroke:#8888;stroke-width:1}.target{stroke:#888;stroke-dasharray:5 4}"
-           "polyline{fill:none;stroke-width:2.5;stroke-linejoin:round}"
-           "@media(prefers-color-scheme:dark){text{fill:#dfe5ec}}</style>",
+           "<style>text{fill:#737b85}.axis{stroke:#8888;stroke-width:1}.target{stroke:#888;stroke-dasharray:5 4}"
+           "polyline{fill:none;stroke-width:2.5;stroke-linejoin:round}</style>",
            f'<text x="8" y="22" font-weight="600">{title}</text>']
     for tenth in range(round(10 * least), math.floor(10 * most) + 1):
         height = y(tenth / 10)
