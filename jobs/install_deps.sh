@@ -19,12 +19,12 @@ packages=(
     python3 dataset-fashion-mnist bible-kjv
 )
 dev_packages=(
-    libgtest-dev libgmock-dev libbenchmark-dev python3-h5py python3-numpy
+    libgtest-dev libgmock-dev libbenchmark-dev python3-h5py python3-numpy python3-markdown-it
     pybind11-dev python3-dev
     slurm-wlm munge iproute2
 )
 # Nice to have: without them builds repeat work and some checks do less, which they say.
-dev_extras=(ccache shellcheck python3-markdown-it)
+dev_extras=(ccache shellcheck)
 # shellcheck source=/dev/null
 if [[ $(. /etc/os-release && echo "${VERSION_ID:-}") == 12 ]]; then
     dev_extras+=(clang-format-14 clang-tidy-16) # other versions judge otherwise
