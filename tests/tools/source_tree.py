@@ -2,8 +2,8 @@
 
 import pathlib
 
-FOLDERS = ("include", "src", "layers", "comm", "sched", "data", "docs/site", "jobs", "python", "slurm", "experiments",
-           "examples", "tests", ".ci")
+FOLDERS = ("include", "src", "layers", "comm", "sched", "data", "jobs", "python", "slurm", "experiments", "examples",
+           "tests", ".ci")
 CXX_SUFFIXES = (".hpp", ".cpp", ".h", ".cu", ".cuh")
 
 

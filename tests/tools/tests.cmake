@@ -28,12 +28,10 @@ add_test(NAME fill_results_test COMMAND Python3::Interpreter ${tools}/fill_resul
 add_test(NAME docs_samples COMMAND Python3::Interpreter ${tools}/samples.py --check $<TARGET_FILE:cohort>)
 add_test(NAME docs_samples_test COMMAND Python3::Interpreter ${tools}/samples_test.py)
 # The site: with its links, and with the widths of its pages where there is a browser.
-add_test(NAME docs_site COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/docs/site/build.py
-  ${PROJECT_BINARY_DIR}/site)
-add_test(NAME docs_site_self_test COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/docs/site/build.py
-  --self-test)
-add_test(NAME docs_site_widths COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/docs/site/build.py
-  ${PROJECT_BINARY_DIR}/site-widths --widths)
+add_test(NAME docs_site COMMAND Python3::Interpreter ${tools}/build_site.py ${PROJECT_BINARY_DIR}/site)
+add_test(NAME docs_site_self_test COMMAND Python3::Interpreter ${tools}/build_site.py --self-test)
+add_test(NAME docs_site_widths
+  COMMAND Python3::Interpreter ${tools}/build_site.py ${PROJECT_BINARY_DIR}/site-widths --widths)
 set_tests_properties(format docs_samples docs_site docs_site_widths PROPERTIES SKIP_RETURN_CODE 77)
 
 foreach(check include_directions include_directions_self_test house house_self_test unnamed_names

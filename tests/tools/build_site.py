@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes a site of the README, docs/ and what they link to: plain HTML without scripts, readable from a folder.
 
-    build.py OUT           the site, its links and headings checked; exit code 1 names dead ones, 77: no markdown-it
-    build.py OUT --widths  also whether a page is wider than a screen of 390 pixels; exit code 77: no chromium
-    build.py --self-test   plant a dead link, a dead heading and a wide page (with chromium) and see each one found
+    build_site.py OUT           the site, its links and headings checked; exit code 1 names dead ones, 77: no markdown-it
+    build_site.py OUT --widths  also whether a page is wider than a screen of 390 pixels; exit code 77: no chromium
+    build_site.py --self-test   plant a dead link, a dead heading and a wide page (with chromium) and see each one found
 
 Debian's package python3-markdown-it reads Markdown as GitHub does.
 """
@@ -21,7 +21,7 @@ import tempfile
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SITE = pathlib.Path(__file__).resolve().parent
+SITE = pathlib.Path(__file__).resolve().parent / "site"
 SKIPPED = 77
 PHONE = 390  # pixels
 INDEX = pathlib.PurePosixPath("docs/README.md")
