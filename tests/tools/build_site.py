@@ -107,15 +107,14 @@ class Site:
         if name not in self.known:
             self.known.add(name)
             self.waiting.append(name)
-        return urllib.parse.urlunsplit(("", "", str(relative(address(name), page)), "", parts.fragment))
+        return urllib.parse.urlunsplit(("", "", relative(address(name), page), "", parts.fragment))
 
-    def relinked(self, tokens, folder, page):
+    def relink(self, tokens, folder, page):
         for token in tokens:
             for child in token.children or ():
                 for attribute in ("href", "src"):
                     if attribute in child.attrs:
                         child.attrs[attribute] = self.link(child.attrs[attribute], folder, page)
-        return tokens
 
     def article(self, name):
         """Title, body and sections of a page."""
@@ -128,7 +127,7 @@ class Site:
                     title = text.content.replace("`", "")
                 elif opening.tag == "h2":
                     sections.append((text.content.replace("`", ""), f"#{opening.attrs['id']}"))
-        self.relinked(tokens, name.parent, address(name))
+        self.relink(tokens, name.parent, address(name))
         return title, self.markdown.renderer.render(tokens, self.markdown.options, {}), sections
 
     def pages(self, page, sections):
