@@ -82,6 +82,7 @@ class Quickstart(ProgramTest):
             reached = events(self.tree / out)[-1]["tta_s"]
             self.assertRegex(line, f"^{mode} +{reached:.1f} ")
         self.assertRegex(table[3], r"adaptive takes -?\d+ % less time than ssgd")
+        self.assertTrue((self.tree / "runs/quickstart/compare.html").is_file())
         for page, name in (("README.md", "slow-worker"), ("docs/runs.md", "run")):
             self.assertEqual(samples.differences(page, name, shown), [])
         picture = time_to_accuracy.draw([self.tree / "runs/quickstart" / mode for mode in ("ssgd", "adaptive")], 0.8)
