@@ -22,6 +22,7 @@ import time_to_accuracy
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
 QUICKSTART = "./jobs/quickstart.sh"
+GAP = "..."
 SKIPPED = 77
 
 # The lines shown of a command's output, without the log's times: each expression takes the next line that begins
@@ -50,7 +51,7 @@ def block(text, name):
 
 
 def excerpt(name, expressions, output):
-    """The lines of a sample in a command's output, "..." where lines are left out."""
+    """The lines of a sample in a command's output, with gaps where lines are left out."""
     lines = [LOG_TIME.sub("", line) for line in output.splitlines()]
     shown, next_line = [], 0
     for expression in expressions:
@@ -58,15 +59,15 @@ def excerpt(name, expressions, output):
         if not matches:
             raise SystemExit(f"sample {name}: no line begins with '{expression}' in\n{output}")
         if shown and matches[0] > next_line:
-            shown.append("...")
+            shown.append(GAP)
         shown.append(lines[matches[0]])
         next_line = matches[0] + 1
     return "".join(line + "\n" for line in shown)
 
 
 def masked(text):
-    """Without numbers, units of bytes and the spaces that line them up."""
-    return [re.sub(r" +", " ", NUMBER.sub("0", line)) for line in text.splitlines()]
+    """Without numbers, units of bytes, the spaces that line them up, and gaps: some lines come only at times."""
+    return [re.sub(r" +", " ", NUMBER.sub("0", line)) for line in text.splitlines() if line != GAP]
 
 
 def differences(page, name, output):

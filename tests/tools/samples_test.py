@@ -24,8 +24,8 @@ class Excerpts(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "no line begins with 'gone'"):
             samples.excerpt("s", ["adaptive", "gone"], OUTPUT)
 
-    def test_numbers_spaces_and_units_of_bytes_do_not_count(self):
-        self.assertEqual(samples.masked("ssgd   23.2 s, 9.19 GiB, -5 %"), samples.masked("ssgd 1,234 s, 3 MiB, 7 %"))
+    def test_numbers_spaces_units_of_bytes_and_gaps_do_not_count(self):
+        self.assertEqual(samples.masked("ssgd   23.2 s, 9.19 GiB, -5 %"), samples.masked("...\nssgd 1,234 s, 3 MiB, 7 %"))
         self.assertNotEqual(samples.masked("loss 0.1"), samples.masked("losses 0.1"))
 
     def test_a_sample_and_the_command_before_it(self):
