@@ -49,7 +49,7 @@ class Picture(unittest.TestCase):
         return self.folder / mode
 
     def test_curves_end_where_the_target_is_reached(self):
-        picture = time_to_accuracy.draw([self.run_of("ssgd", 20.0, [(5, 0.5), (10, 0.65), (20, 0.8)]),
+        picture = time_to_accuracy.draw([self.run_of("ssgd", 20.0, [(5, 0.5), (10, 0.65), (20, 0.8), (21, 0.9)]),
                                          self.run_of("adaptive", None, [(5, 0.5), (10, 0.7)])], 0.8)
         # 20 seconds from 56 to 544 pixels; accuracies from 0.5 to 0.8 from 244 up to 64.
         self.assertEqual(re.findall(r'points="([^"]*)"', picture),

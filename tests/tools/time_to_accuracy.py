@@ -10,12 +10,13 @@ COLOURS = ("#d0632b", "#2f81f7", "#2da44e", "#a371f7")  # these and the grey are
 
 
 def read(folder):
-    """Mode, workers, seconds to the target (or None), and (seconds, accuracy) of the evaluations of a run."""
+    """Mode, workers, seconds to the target (or None), and (seconds, accuracy) of the evaluations until then."""
     with open(pathlib.Path(folder) / "metrics.jsonl", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     end = lines[-1]
     points = [(line["train_s"], line["test_accuracy"]) for line in lines if line["event"] == "evaluation"]
-    return end["mode"], end["workers"], end["tta_s"], points
+    last = end["tta_s"] or points[-1][0]
+    return end["mode"], end["workers"], end["tta_s"], [point for point in points if point[0] <= last]
 
 
 def step_of(span, most):
