@@ -19,7 +19,7 @@ packages=(
     python3 dataset-fashion-mnist bible-kjv
 )
 dev_packages=(
-    libgtest-dev libgmock-dev libbenchmark-dev python3-h5py python3-numpy
+    libgtest-dev libgmock-dev libbenchmark-dev python3-h5py python3-numpy python3-markdown-it
     pybind11-dev python3-dev
     slurm-wlm munge iproute2
 )

@@ -173,6 +173,8 @@ first, last = rows[0], rows[-1]
 if first["tta_s"] and last["tta_s"]:
     print(f"{last['mode']} takes {100 * (1 - last['tta_s'] / first['tta_s']):.0f} % less time than {first['mode']}")
 END
+    printf '\n== who waited for whom, and why\n'
+    "$cohort" report "${@/#/$runs/}" --out "$runs/compare.html"
 }
 
 # Shows what this run wrote; a dry run writes nothing.

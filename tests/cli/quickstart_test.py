@@ -9,11 +9,15 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import cli_support
 from cli_support import ProgramTest, events
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+import samples  # noqa: E402
+import time_to_accuracy  # noqa: E402
 
 
 class Quickstart(ProgramTest):
@@ -32,15 +36,15 @@ class Quickstart(ProgramTest):
         shutil.copy(self.data, self.tree / "data/fashion-mnist.h5")
 
     def quickstart(self, *arguments, code=0):
-        """Runs the script with a small network, returns what it printed."""
+        """Runs the script with a small network, returns what it printed and logged."""
         return self.run_script("--model", "smallcnn", "--threads", "1", *arguments, code=code)
 
     def run_script(self, *arguments, code=0):
         done = subprocess.run(
             ["jobs/quickstart.sh", *map(str, arguments)],
-            cwd=self.tree, capture_output=True, text=True, timeout=120, check=False,
+            cwd=self.tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
             env={**os.environ, "PATH": f"{self.tree}/tools:{os.environ['PATH']}"})
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, code, done.stdout)
         return done.stdout
 
     def applied(self, out="runs/quickstart"):
@@ -78,6 +82,11 @@ class Quickstart(ProgramTest):
             reached = events(self.tree / out)[-1]["tta_s"]
             self.assertRegex(line, f"^{mode} +{reached:.1f} ")
         self.assertRegex(table[3], r"adaptive takes -?\d+ % less time than ssgd")
+        self.assertTrue((self.tree / "runs/quickstart/compare.html").is_file())
+        for page, name in (("README.md", "slow-worker"), ("docs/runs.md", "run")):
+            self.assertEqual(samples.differences(page, name, shown), [])
+        picture = time_to_accuracy.draw([self.tree / "runs/quickstart" / mode for mode in ("ssgd", "adaptive")], 0.8)
+        self.assertIn(f"adaptive: {reached:.1f} s", picture)
 
     def test_shows_the_folder_that_was_used(self):
         (self.tree / "data/fashion-mnist.h5").unlink()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks that what the documents name exists: relative links with their headings, files of the tree wherever their
-path stands, and what looks like a file or folder of the tree in backticks.
+path stands, and what looks like a file or folder of the tree in backticks. The first use of a page of some words of
+this project is a link to the glossary.
 
     check_docs.py ROOT
     check_docs.py --self-test  plant a dead link, a dead heading and a dead path and see each one found
@@ -22,6 +23,9 @@ SUFFIX = r"\.(?:cpp|hpp|cu|cuh|py|cmake|sh|sbatch)"
 PLACE = re.compile(TREE)
 SOURCE = re.compile(r"[\w./*-]+" + SUFFIX)
 PATH = re.compile(r"(?<![\w./*-])" + TREE + SUFFIX + r"\b")
+WORDS = re.compile(r"\b(lease|fence|plan|reference batch)(?:s|es)?\b", re.IGNORECASE)
+# The words' own page, one that the program writes, and one whose plans are those of cuDNN.
+WITHOUT_WORDS = ("glossary.md", "options.md", "cuda.md")
 MADE_BY_READERS = re.compile(r"data/[\w-]+\.h5")  # data sets lie in data/ on the reader's machine
 
 
@@ -71,6 +75,22 @@ def path_problem(root, names, text):
     return f"{word}: no such file or folder" if dead else None
 
 
+def unexplained_words(page, prose):
+    """The first use of each of WORDS that is no link to the glossary, with its line."""
+    if page.name in WITHOUT_WORDS:
+        return
+    seen = set()
+    for number, line in enumerate(prose, start=1):
+        bare = BACKTICKS.sub(lambda code: " " * len(code[0]), line)
+        links = [link.span() for link in LINK.finditer(bare) if "glossary.md" in link[1]]
+        bare = re.sub(r"\]\([^)]*\)", lambda target: " " * len(target[0]), bare)
+        for use in WORDS.finditer("" if line.startswith("#") else bare):
+            word = use[1].lower()
+            if word not in seen and not any(begin <= use.start() < end for begin, end in links):
+                yield number, f"{word}: its first use here does not link to the glossary"
+            seen.add(word)
+
+
 def problems(root):
     names = source_names(root)
     for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
@@ -81,6 +101,7 @@ def problems(root):
             words = dict.fromkeys(BACKTICKS.findall(outside) + PATH.findall(line))
             found += [path_problem(root, names, word) for word in words]
             yield from (f"{page.relative_to(root)}:{number}: {problem}" for problem in found if problem)
+        yield from (f"{page.relative_to(root)}:{number}: {problem}" for number, problem in unexplained_words(page, prose))
 
 
 def self_test():
@@ -90,13 +111,16 @@ def self_test():
         "src/gone: no such file or folder": "`src/gone`",
         "gone.hpp: no such file or folder": "`gone.hpp`",
         "src/gone.cpp: no such file or folder": "see src/gone.cpp.",
+        "fence: its first use here does not link to the glossary": "`fence` a Fence, a [fence](glossary.md)",
     }
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         (root / "docs").mkdir()
         (root / "src").mkdir()
         (root / "src" / "kept.cpp").touch()
-        (root / "README.md").write_text("[b](docs/b.md#what-it-is) `src/kept.cpp` `kept.cpp` `src/*.cpp`\n")
+        (root / "docs" / "glossary.md").write_text("a plan\n")
+        (root / "README.md").write_text("[b](docs/b.md#what-it-is) `src/kept.cpp` `kept.cpp` `src/*.cpp`\n"
+                                        "# A plan\nthe [plans](docs/glossary.md) of a plan\n")
         (root / "docs" / "b.md").write_text("# What it is\n" + "\n".join(planted.values()) + "\n")
         found = list(problems(root))
     missing = [text for text in planted if not any(line.endswith(text) for line in found)]

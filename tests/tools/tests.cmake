@@ -23,14 +23,25 @@ add_test(NAME options_documented COMMAND Python3::Interpreter ${tools}/check_opt
   ${PROJECT_SOURCE_DIR} $<TARGET_FILE:cohort>)
 add_test(NAME options_documented_self_test
   COMMAND Python3::Interpreter ${tools}/check_options.py --self-test)
-# Tables of docs/results.md are made by a script.
+# Tables of docs/results.md are made by a script, and what README and docs show of outputs.
 add_test(NAME fill_results_test COMMAND Python3::Interpreter ${tools}/fill_results_test.py)
-set_tests_properties(format PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME docs_samples COMMAND Python3::Interpreter ${tools}/samples.py --check $<TARGET_FILE:cohort>)
+add_test(NAME docs_samples_test COMMAND Python3::Interpreter ${tools}/samples_test.py)
+# The site: with its links, and with the widths of its pages where there is a browser.
+add_test(NAME docs_site COMMAND Python3::Interpreter ${tools}/build_site.py ${PROJECT_BINARY_DIR}/site)
+add_test(NAME docs_site_self_test COMMAND Python3::Interpreter ${tools}/build_site.py --self-test)
+add_test(NAME docs_site_widths
+  COMMAND Python3::Interpreter ${tools}/build_site.py ${PROJECT_BINARY_DIR}/site-widths --widths)
+set_tests_properties(format docs_samples docs_site docs_site_widths PROPERTIES SKIP_RETURN_CODE 77)
 
 foreach(check include_directions include_directions_self_test house house_self_test unnamed_names
     unnamed_names_self_test format script_syntax docs_links docs_links_self_test
-    options_documented options_documented_self_test fill_results_test)
+    options_documented options_documented_self_test fill_results_test docs_samples_test docs_site)
   cohort_test_properties(${check})
+endforeach()
+cohort_test_properties(docs_samples TIMEOUT 180)
+foreach(check docs_site_self_test docs_site_widths)
+  cohort_test_properties(${check} TIMEOUT 240)
 endforeach()
 
 # The compiler's library needs a clang-tidy newer than Debian's default one.
