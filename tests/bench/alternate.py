@@ -3,7 +3,7 @@
 
   alternate.py --runs 7 --key per_second \\
       --command 'cohort=build/release/jobs/cohort bench engine --model resnet20 --batch 128 --threads 1 --json' \\
-      --command 'torch=python3 torch_engine.py --model resnet20 --batch 128 --threads 1'
+      --command 'torch=python3 tests/bench/pytorch/engine.py --model resnet20 --batch 128 --threads 1'
 
 Prints a table with the median, minimum and maximum of --key per command, the peak resident memory of
 the command's process, and the ratio of the first command's median to each other's (and to the best of

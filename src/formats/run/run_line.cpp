@@ -129,7 +129,7 @@ void member(Record& record, const element& value) {
 
 /// A list with a value for each worker.
 template <auto kMember>
-void column(TrainWindow& window, const element& values) {
+void column(TrainLine& window, const element& values) {
     std::size_t worker = 0;
     for (const element value : simdjson::dom::array(values)) {
         if (worker == window.workers.size()) {
@@ -165,23 +165,23 @@ inline constexpr auto kFields<RunHeader> = std::to_array<Field<RunHeader>>({
 });
 
 template <>
-inline constexpr auto kFields<TrainWindow> = std::to_array<Field<TrainWindow>>({
-    {"samples_applied", member<&TrainWindow::samples_applied>},
-    {"budget_samples", member<&TrainWindow::budget_samples>},
-    {"updates", member<&TrainWindow::updates>},
-    {"train_s", member<&TrainWindow::train_s>, true},
-    {"lr", member<&TrainWindow::lr>},
-    {"gradient_norm", member<&TrainWindow::gradient_norm>},
-    {"samples_per_s", member<&TrainWindow::samples_per_s>},
-    {"mode", member<&TrainWindow::mode>},
-    {"live", member<&TrainWindow::live>},
-    {"pending", member<&TrainWindow::pending>},
+inline constexpr auto kFields<TrainLine> = std::to_array<Field<TrainLine>>({
+    {"samples_applied", member<&TrainLine::samples_applied>},
+    {"budget_samples", member<&TrainLine::budget_samples>},
+    {"updates", member<&TrainLine::updates>},
+    {"train_s", member<&TrainLine::train_s>, true},
+    {"lr", member<&TrainLine::lr>},
+    {"gradient_norm", member<&TrainLine::gradient_norm>},
+    {"samples_per_s", member<&TrainLine::samples_per_s>},
+    {"mode", member<&TrainLine::mode>},
+    {"live", member<&TrainLine::live>},
+    {"pending", member<&TrainLine::pending>},
     {"lag", column<&WorkerWindow::lag>},
     {"own_s", column<&WorkerWindow::own_s>},
-    {"loss", member<&TrainWindow::loss>},
-    {"accuracy", member<&TrainWindow::accuracy>},
-    {"r2", member<&TrainWindow::r2>},
-    {"perplexity", member<&TrainWindow::perplexity>},
+    {"loss", member<&TrainLine::loss>},
+    {"accuracy", member<&TrainLine::accuracy>},
+    {"r2", member<&TrainLine::r2>},
+    {"perplexity", member<&TrainLine::perplexity>},
     {"tau_s", column<&WorkerWindow::tau_s>},
     {"input_s", column<&WorkerWindow::input_s>},
     {"compute_s", column<&WorkerWindow::compute_s>},

@@ -26,7 +26,7 @@ private:
                                                                           std::size_t end);
 
     simdjson::dom::parser parser_;
-    TrainWindow window_;
+    TrainLine window_;
 };
 
 }  // namespace cohort

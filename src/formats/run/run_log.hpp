@@ -64,7 +64,7 @@ struct WorkerWindow {
 };
 
 /// A `train` line: means since the one before it.
-struct TrainWindow {
+struct TrainLine {
     std::int64_t samples_applied = 0;
     std::int64_t budget_samples = 0;  ///< 0: an older program wrote the line
     std::int64_t updates = 0;
@@ -172,7 +172,7 @@ public:
     RunLogVisitor& operator=(const RunLogVisitor&) = delete;
     virtual ~RunLogVisitor() = default;
     virtual void on_start(const RunHeader& /*start*/) {}
-    virtual void on_train(const TrainWindow& /*window*/) {}
+    virtual void on_train(const TrainLine& /*window*/) {}
     virtual void on_evaluation(const RunEvaluation& /*evaluation*/) {}
     /// A switch or a regrouping.
     virtual void on_change(const SwitchReport& /*change*/) {}

@@ -21,7 +21,7 @@ void add_worker(WorkerColumn& column, const WorkerWindow& worker, double for_s) 
     column.wait_s += share * worker.wait_s;
 }
 
-void add_window(RunColumn& column, const TrainWindow& window, double for_s) {
+void add_window(RunColumn& column, const TrainLine& window, double for_s) {
     column.loss.add(window.loss, for_s);
     column.quality.add(std::isnan(window.r2) ? window.accuracy : window.r2, for_s);
     column.samples_per_s.add(window.samples_per_s, for_s);
@@ -85,7 +85,7 @@ void RunColumns::widen() {
     columns_.resize(kept);
 }
 
-void RunColumns::add(double begin_s, const TrainWindow& window) {
+void RunColumns::add(double begin_s, const TrainLine& window) {
     const double end_s = window.train_s;
     if (!(end_s > begin_s) || !std::isfinite(end_s)) {
         return;

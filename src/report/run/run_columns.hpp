@@ -50,7 +50,7 @@ public:
     static constexpr std::size_t kMost = 512;
 
     /// @param begin_s  end of the window before this one
-    void add(double begin_s, const TrainWindow& window);
+    void add(double begin_s, const TrainLine& window);
 
     [[nodiscard]] double width_s() const noexcept { return width_s_; }
     /// Column i has the time from i x width_s() on.

@@ -22,7 +22,7 @@ public:
         run_.failure.reset();
         end_slowness();
     }
-    void on_train(const TrainWindow& window) override {
+    void on_train(const TrainLine& window) override {
         need_start();
         run_.columns.add(run_.end_s, window);
         reach(window.train_s, window.samples_applied);

@@ -40,7 +40,7 @@ bool is_live(const WorkerWindow& worker) {
     return !std::isnan(worker.lag);
 }
 
-std::vector<WorkerView> workers_of(const TrainWindow& window) {
+std::vector<WorkerView> workers_of(const TrainLine& window) {
     double fastest_s = kUnknown;
     for (const WorkerWindow& worker : window.workers) {
         if (is_live(worker)) {
@@ -147,7 +147,7 @@ void RunViewer::on_start(const RunHeader& start) {
     }
 }
 
-void RunViewer::on_train(const TrainWindow& window) {
+void RunViewer::on_train(const TrainLine& window) {
     set_mode(window.mode);
     view_.samples = window.samples_applied;
     view_.budget = window.budget_samples > 0 ? window.budget_samples : view_.budget;

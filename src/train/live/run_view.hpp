@@ -89,7 +89,7 @@ public:
     void set_life(std::string life, std::string note, bool over);
 
     void on_start(const RunHeader& start) override;
-    void on_train(const TrainWindow& window) override;
+    void on_train(const TrainLine& window) override;
     void on_evaluation(const RunEvaluation& evaluation) override;
     void on_change(const SwitchReport& change) override;
     void on_straggler(const StragglerEpisode& slow, bool over) override;

@@ -25,7 +25,7 @@ using testing::ThrowsMessage;
 
 /// Some of what a reader reported.
 struct Seen {
-    std::vector<TrainWindow> windows;
+    std::vector<TrainLine> windows;
     std::vector<RunEvaluation> evaluations;
     std::vector<SwitchReport> changes;
     std::vector<DecisionRecord> decisions;
@@ -34,7 +34,7 @@ struct Seen {
 
 class Listener final : public RunLogVisitor {
 public:
-    void on_train(const TrainWindow& window) override { seen.windows.push_back(window); }
+    void on_train(const TrainLine& window) override { seen.windows.push_back(window); }
     void on_evaluation(const RunEvaluation& evaluation) override {
         seen.evaluations.push_back(evaluation);
     }
@@ -73,7 +73,7 @@ TEST(RunLog, LinesBecomeRecords) {
         R"("by_worker":[{"samples":100,"live":true},{"samples":28,"lost":1,"live":false}]})"
         "\n");
     ASSERT_THAT(seen.windows, SizeIs(1));
-    const TrainWindow& window = seen.windows[0];
+    const TrainLine& window = seen.windows[0];
     EXPECT_EQ(window.train_s, 2.5);
     EXPECT_EQ(window.loss, 1.25);
     EXPECT_TRUE(std::isnan(window.r2));
@@ -195,7 +195,7 @@ TEST(RunColumns, KeepTheSumsOfAllWindowsAtEveryWidth) {
     double loss_s = 0;
     for (int i = 0; i < 5000; ++i) {
         const double length = i % 3 == 0 ? 0.25 : 1.5;
-        TrainWindow window;
+        TrainLine window;
         window.train_s = seconds + length;
         window.loss = i % 7;
         window.workers.resize(1);
@@ -231,7 +231,7 @@ TEST(RunColumns, KeepTheSumsOfAllWindowsAtEveryWidth) {
 
 TEST(RunColumns, OfARunWithoutTimesHaveNoShares) {
     RunColumns columns;
-    TrainWindow window;
+    TrainLine window;
     window.train_s = 1;
     window.workers.resize(2);
     columns.add(0, window);

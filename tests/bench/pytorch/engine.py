@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed of training steps in PyTorch, on the networks and shapes of `cohort bench engine`.
 
-  torch_engine.py --model resnet20 --batch 128 --threads 1 [--channels-last] [--bf16] [--compile]
+  engine.py --model resnet20 --batch 128 --threads 1 [--channels-last] [--bf16] [--compile]
 
 Prints one JSON object: `per_second` is images (text: tokens) per second of the median timed step. A
 step is the gradients to zero, forward, cross entropy, backward, and SGD with momentum 0.9 and weight

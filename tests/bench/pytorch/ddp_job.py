@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One training for torch_ddp.py.   torch_ddp_job.py ddp|cohort OPTIONS    (JSON, see torch_ddp.py)
+"""One training for ddp.py.   ddp_job.py ddp|cohort OPTIONS    (JSON, see ddp.py)
 
 Both train the same network from the same values on the same samples, with SGD of the same learning rate,
 momentum and batch per worker. What a mini-batch computes takes milliseconds; sleeping makes it take as long

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Time to a test loss with a slow worker: DistributedDataParallel against cohort.torch.
 
-    PYTHONPATH=build/ci/python torch_ddp.py --python build/peers/bin/python3 --runs 7 --results ddp.json
-    torch_ddp.py --results ddp.json --show
+    PYTHONPATH=build/ci/python ddp.py --python build/peers/bin/python3 --runs 7 --results ddp.json
+    ddp.py --results ddp.json --show
 
-Four workers train a small network (torch_ddp_job.py), each mini-batch with a sleep in place of a device. Nobody
+Four workers train a small network (ddp_job.py), each mini-batch with a sleep in place of a device. Nobody
 is slow, or the last worker takes twice or four times as long. DDP sums over --backend; cohort.torch has a parameter
 server (a fifth process, which computes nothing) and --mode. The two take turns in every setting and run.
 The table has medians over the runs of the seconds until the test loss is --target, and [25 %, 75 %] of them;
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-JOB = pathlib.Path(__file__).with_name("torch_ddp_job.py")
+JOB = pathlib.Path(__file__).with_name("ddp_job.py")
 SLOW = {"nobody slow": 1, "one of four at half speed": 2, "one of four at a quarter": 4}
 JOB_OPTIONS = ("batch", "sleep_s", "lr", "target", "most_steps", "evaluate_steps", "mode", "backend")
 

@@ -5,7 +5,7 @@
       [--only resnet20 --only vgg16] [--threads 1] [--precision bf16] [--runs 7] [--out FILE]
 
 For each network, number of threads and precision: one start of every form of the peer
-(tests/bench/torch_engine.py: as it is, channels-last, torch.compile, with bf16 autocast for bf16)
+(engine.py beside this file: as it is, channels-last, torch.compile, with bf16 autocast for bf16)
 finds the fastest; then Cohort and that form are started in turn, --runs times. A row has the medians
 of wall-clock speed, [least, greatest], the ratio of medians, the least and greatest ratio of a pair of
 neighbouring starts, and the greatest resident memory of either process. The first start of Cohort is
@@ -44,7 +44,7 @@ def row(options, model, threads, precision):
     batch, steps = CASES[model]
     shape = ["--model", model, "--batch", str(batch), "--threads", str(threads), "--steps", str(steps)]
     cohort = [options.cohort, "bench", "engine", *shape, "--precision", precision, "--json"]
-    peer = [options.python, str(HERE / "torch_engine.py"), *shape]
+    peer = [options.python, str(HERE / "engine.py"), *shape]
     if precision == "bf16":
         peer.append("--bf16")
     forms = {"eager": [], "compile": ["--compile"]}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """torch.distributed on CPUs: the backend "cohort" against gloo, in turn.
 
-    PYTHONPATH=build/ci/python torch_backend.py --python build/peers/bin/python3 --ranks 4 --runs 7
+    PYTHONPATH=build/ci/python backend.py --python build/peers/bin/python3 --ranks 4 --runs 7
 
 Every run starts the ranks of each backend once, for all sizes: seconds of all_reduce (the slowest rank's; a median over
 repetitions), then of a step of DistributedDataParallel with a network of 11 million parameters that computes next to
