@@ -11,5 +11,5 @@ fi
 rm -rf "$peers"
 python3 -m venv "$peers"
 "$peers/bin/pip" install --quiet --disable-pip-version-check torch onnx onnxruntime numpy h5py \
-    tensorboard prometheus-client
+    tensorboard
 touch "$peers/complete"
