@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 peers=build/peers
 packages=(torch onnx onnxruntime numpy h5py 'scikit-build-core>=0.10' 'pybind11>=2.12'
-    tensorboard prometheus-client)
+    tensorboard)
 if [[ -e $peers/complete && $(<"$peers/complete") == "${packages[*]}" ]]; then
     exit 0
 fi

@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 import urllib.error
@@ -58,6 +59,7 @@ class Scraping(ProgramTest):
         for line in process.stderr:
             found = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", line)
             if found:
+                threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe stops the run
                 return process, int(found[1])
         self.fail(f"no port is told, exit code {process.wait()}")
 
