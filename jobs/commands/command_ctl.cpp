@@ -58,10 +58,10 @@ private:
         return ExitCode::kDone;
     }
 
-    /// Until the job has ended, which is no error here.
+    /// Until the job has ended, which is no error here, or nobody reads any more.
     [[nodiscard]] ExitCode watch(const std::string& request) const {
         const std::string folder = RunFolder(out_).control;
-        for (;;) {
+        while (std::ferror(stdout) == 0) {
             std::this_thread::sleep_for(Clock::Seconds(watch_s_));
             try {
                 if (!json_) {
@@ -78,6 +78,7 @@ private:
                 return ExitCode::kDone;
             }
         }
+        return ExitCode::kDone;
     }
 
     std::vector<std::string> words_;

@@ -98,7 +98,7 @@ rank_0_is_gone() {
     has_begun && [[ -f $file && ! -L $file ]] || return 1
     name=$(stat --format=%d:%i "$file" 2>/dev/null) || return 1
     # shellcheck disable=SC2016  # expanded by sh, which makes no file and does not wait for a pipe
-    timeout 5 sh -c 'exec 8<"$1" && flock --nonblock --conflict-exit-code 9 8' sh "$file" \
+    timeout 5 sh -c 'exec 8<"$1" && flock --shared --nonblock --conflict-exit-code 9 8' sh "$file" \
         2>/dev/null || status=$?
     ((status != 9)) || lock_seen=$name
     [[ $status == 0 && $lock_seen == "$name" ]] || free_looks=-1

@@ -354,7 +354,9 @@ Record record_of(const element& line) {
 RunHeader start_of(const element& line, bool resumed) {
     auto start = record_of<RunHeader>(line);
     start.resumed = resumed;
-    for (const auto [name, value] : object(line)) {
+    simdjson::dom::element options;
+    const bool listed = line["options"].get(options) == simdjson::SUCCESS;
+    for (const auto [name, value] : object(listed ? options : line)) {
         if (value.is_string()) {
             start.fields.emplace_back(name, std::string_view(value));
         } else if (!value.is_array() && !value.is_object()) {

@@ -12,7 +12,6 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kMostLineBytes = std::size_t{16} << 20;
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
 [[noreturn]] void refuse_line(const std::string& where, std::string_view reason) {
@@ -31,7 +30,7 @@ RunLogReader::RunLogReader(std::string file)
 RunLogReader::~RunLogReader() = default;
 
 std::string RunLogReader::where() const {
-    return fmt::format("{}, line {}", file_, line_);
+    return fmt::format("{}, line {}{}", file_, line_, skipped_ ? " of those read" : "");
 }
 
 void RunLogReader::take_line(std::size_t begin, std::size_t end, RunLogVisitor& visitor) {
@@ -45,10 +44,15 @@ void RunLogReader::feed(std::string_view bytes, RunLogVisitor& visitor) {
     std::size_t searched = pending_.size();
     pending_ += bytes;
     std::size_t begin = 0;
-    for (std::size_t end = pending_.find('\n', searched); end != std::string::npos;
-         end = pending_.find('\n', begin)) {
-        take_line(begin, end, visitor);
-        begin = end + 1;
+    try {
+        for (std::size_t end = pending_.find('\n', searched); end != std::string::npos;
+             end = pending_.find('\n', begin)) {
+            const std::size_t line = std::exchange(begin, end + 1);
+            take_line(line, end, visitor);
+        }
+    } catch (...) {
+        pending_.erase(0, begin);  // a line that was refused is not part of the next one
+        throw;
     }
     pending_.erase(0, begin);
     if (pending_.size() > kMostLineBytes) {

@@ -21,6 +21,8 @@
 namespace cohort {
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
+/// A longer line is an error.
+inline constexpr std::size_t kMostLineBytes = std::size_t{16} << 20;
 inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// The first line of a run, or of a part that continues it.
@@ -206,6 +208,8 @@ public:
     /// The file has ended: reports a last line that lacks nothing but its end. @return false: the
     /// last line is torn, as a job leaves it that is killed while it writes, and was ignored
     bool finish(RunLogVisitor& visitor);
+    /// Lines of the file are left out before the bytes that come next.
+    void skip() { skipped_ = true; }
     /// Reads the whole file. @return as finish. Errors: also FileError for a file that cannot be
     /// read
     bool read_file(RunLogVisitor& visitor);
@@ -218,6 +222,7 @@ private:
 
     std::string file_;
     std::int64_t line_ = 0;
+    bool skipped_ = false;
     std::string pending_;  ///< bytes of lines that were not reported yet
     std::unique_ptr<RunLineParser> parser_;
 };

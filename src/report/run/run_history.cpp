@@ -26,14 +26,18 @@ public:
         need_start();
         run_.columns.add(run_.end_s, window);
         reach(window.train_s, window.samples_applied);
-        run_.last_mode = window.mode;
+        begin_plan(window.mode);
     }
     void on_evaluation(const RunEvaluation& evaluation) override {
         need_start();
         run_.evaluations.push_back(evaluation);
         reach(evaluation.train_s, evaluation.samples_applied);
     }
-    void on_change(const SwitchReport& change) override { run_.changes.push_back(change); }
+    void on_change(const SwitchReport& change) override {
+        need_start();
+        begin_plan(change.from);
+        run_.changes.push_back(change);
+    }
     void on_decision(const DecisionRecord& decision) override {
         run_.decisions.push_back(decision);
     }
@@ -56,6 +60,9 @@ public:
     /// The file is at its end.
     void end() {
         need_start();
+        for (RunPart& part : run_.parts) {
+            part.plan = part.plan.empty() ? part.header.mode : part.plan;
+        }
         end_slowness();
         std::ranges::stable_sort(run_.slow, {}, &StragglerEpisode::begin_s);
     }
@@ -68,6 +75,11 @@ private:
                              .expected = "a first line with the event start",
                              .hint = "a folder that cohort train has written"});
         }
+    }
+
+    void begin_plan(const std::string& plan) {
+        std::string& known = run_.parts.back().plan;
+        known = known.empty() ? plan : known;
     }
 
     void reach(double train_s, std::int64_t samples) {
@@ -89,6 +101,17 @@ private:
 };
 
 }  // namespace
+
+std::string RunHistory::mode() const {
+    std::string modes;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::string& own = parts[i].header.mode;
+        if (i == 0 || own != parts[i - 1].header.mode) {
+            modes += (modes.empty() ? "" : ", then ") + own;
+        }
+    }
+    return modes;
+}
 
 int RunHistory::workers() const {
     const auto of = [](const RunPart& part) { return part.header.workers; };

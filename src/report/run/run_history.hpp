@@ -13,6 +13,7 @@ namespace cohort {
 struct RunPart {
     RunHeader header;
     double begin_s = 0;  ///< of training
+    std::string plan;    ///< mode in force at its begin
 };
 
 /// A run as its page shows it, read from metrics.jsonl. A resumed run is one run.
@@ -31,12 +32,13 @@ struct RunHistory {
     std::vector<DroppedBatch> dropped;
     std::optional<RunFailure> failure;  ///< of the last part
     std::optional<RunSummary> summary;  ///< of the last part; none: it failed, was killed or runs
-    std::string last_mode;              ///< in force at the end
     double end_s = 0;                   ///< training time that the file tells about
     std::int64_t samples_applied = 0;
     bool torn = false;  ///< the last line is incomplete
 
     [[nodiscard]] const RunHeader& first() const { return parts.front().header; }
+    /// The modes that were asked for, part by part: "ssgd, then static:3".
+    [[nodiscard]] std::string mode() const;
     /// Workers of the largest part.
     [[nodiscard]] int workers() const;
     /// The run measures R2 in the place of accuracy.

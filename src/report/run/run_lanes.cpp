@@ -78,15 +78,25 @@ std::vector<PlanStretch> modes_of(const RunHistory& run) {
         }
         stretches.push_back({.begin_s = at_s, .plan = plan, .words = std::move(words)});
     };
-    const bool changed = !run.changes.empty();
-    begin(0, changed ? run.changes.front().from : run.last_mode, "at the start");
+    auto part = run.parts.begin();
+    const auto begin_parts = [&](double until_s) {
+        for (; part != run.parts.end() && part->begin_s <= until_s; ++part) {
+            begin(part->begin_s, part->plan,
+                  part == run.parts.begin()
+                      ? "at the start"
+                      : fmt::format("{}: resumed", moment_text(part->begin_s)));
+        }
+    };
+    begin_parts(0);
     for (const SwitchReport& change : run.changes) {
         if (change.in_force_s) {
+            begin_parts(time_of(change));
             begin(time_of(change), change.to,
                   fmt::format("{}: {}; {}", moment_text(time_of(change)), words_of(change),
                               change.why));
         }
     }
+    begin_parts(run.end_s);
     stretches.back().end_s = run.end_s;
     return stretches;
 }
@@ -188,7 +198,7 @@ void add_mark(Picture& picture, const RowFrame& frame, double at_s, const std::s
 }
 
 std::string heading_of(const RunHistory& run, std::size_t lanes) {
-    const std::string& mode = run.first().mode;
+    const std::string mode = run.mode();
     const auto workers = static_cast<std::size_t>(run.workers());
     std::string text = run.label == mode ? mode : fmt::format("{} ({})", run.label, mode);
     if (lanes < workers) {

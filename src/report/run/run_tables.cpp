@@ -81,16 +81,6 @@ std::vector<std::string> reasons_of(const RunSummary& summary) {
     return reasons;
 }
 
-/// Time from a loss until the first update under the plan that followed it; none: not known.
-std::optional<double> running_again_s(const RunHistory& run, double lost_s) {
-    for (const SwitchReport& change : run.changes) {
-        if (change.train_seconds >= lost_s && change.first_update_s) {
-            return change.train_seconds - lost_s + *change.first_update_s;
-        }
-    }
-    return std::nullopt;
-}
-
 }  // namespace
 
 ReportTable runs_table(const std::vector<RunHistory>& runs, const std::optional<PageLevel>& level) {
@@ -117,7 +107,7 @@ ReportTable runs_table(const std::vector<RunHistory>& runs, const std::optional<
         row.cells.push_back(number(
             run.end_s > 0 ? static_cast<double>(run.samples_applied) / run.end_s : kUnknown));
         row.cells.push_back(number(run.summary ? run.summary->lag_mean : kUnknown));
-        row.cells.push_back(plain(run.first().mode));
+        row.cells.push_back(plain(run.mode()));
         row.cells.push_back(count(run.workers()));
         row.cells.push_back(plain(end_text(run)));
     }
@@ -199,8 +189,8 @@ ReportTable faults_table(const std::vector<RunHistory>& runs) {
                       .caption =
                           "returned samples were computed or leased, and not applied; pauses "
                           "are seconds in which training stood still",
-                      .columns = {"samples returned", "workers lost", "running again after, s",
-                                  "parts", "checkpoints", "pauses for them, s", "batches dropped"},
+                      .columns = {"samples returned", "workers lost", "parts", "checkpoints",
+                                  "pauses for them, s", "batches dropped"},
                       .rows_are = "run"};
     for (const RunHistory& run : runs) {
         ReportTable::Row& row = table.rows.emplace_back();
@@ -209,14 +199,6 @@ ReportTable faults_table(const std::vector<RunHistory>& runs) {
         if (run.summary) {
             returned = count(run.summary->samples_returned);
             returned.below = reasons_of(*run.summary);
-        }
-        const std::vector<LostSpan> lost = lost_spans(run);
-        double again_s = 0;
-        bool known = !lost.empty();
-        for (const LostSpan& one : lost) {
-            const auto after_s = running_again_s(run, one.begin_s);
-            known = known && after_s;
-            again_s = std::max(again_s, after_s.value_or(0));
         }
         double pause_s = 0;
         std::size_t failed = 0;
@@ -229,8 +211,7 @@ ReportTable faults_table(const std::vector<RunHistory>& runs) {
             checkpoints.below.push_back(fmt::format("{} failed", failed));
         }
         row.cells = {returned,
-                     count(static_cast<std::int64_t>(lost.size())),
-                     seconds(known ? std::optional(again_s) : std::nullopt),
+                     count(std::ssize(lost_spans(run))),
                      count(static_cast<std::int64_t>(run.parts.size())),
                      checkpoints,
                      seconds(pause_s),

@@ -58,7 +58,7 @@ std::string missed(const RunHistory& run) {
 
 /// Of one run.
 std::string alone(const RunHistory& run, const std::optional<PageLevel>& level) {
-    const std::string& mode = run.first().mode;
+    const std::string mode = run.mode();
     if (!level) {
         return fmt::format("{} {}", mode, outcome(run));
     }

@@ -102,18 +102,22 @@ std::string RunRequests::status_json() const {
         const WorkerReport& one = now.workers[worker];
         const int rank = map_.rank_of_worker(static_cast<int>(worker));
         const bool measured = worker < now.loads.size() && now.loads[worker].own_s > 0;
-        const WorkerLoad load = measured ? now.loads[worker] : WorkerLoad();
-        workers.push_back({{"worker", worker},
-                           {"rank", rank},
-                           {"host", map_.ranks[static_cast<std::size_t>(rank)].host},
-                           {"live", one.live},
-                           {"samples", one.samples},
-                           {"lag", or_null(one.live, one.lag)},
-                           {"own_s", or_null(one.own_s > 0, one.own_s)},
-                           {"tau_s", or_null(measured, load.own_s)},
-                           {"wait_s", or_null(measured, load.wait_s)},
-                           {"batch", or_null(measured, load.batch)},
-                           {"slow", load.slow ? Json(word_of(load.slow->cause)) : Json(nullptr)}});
+        const WorkerLoad* const load = measured ? &now.loads[worker] : nullptr;
+        const auto of_load = [load](auto member) {
+            return load != nullptr ? Json(load->*member) : Json(nullptr);
+        };
+        workers.push_back(
+            {{"worker", worker},
+             {"rank", rank},
+             {"host", map_.ranks[static_cast<std::size_t>(rank)].host},
+             {"live", one.live},
+             {"samples", one.samples},
+             {"lag", or_null(one.live, one.lag)},
+             {"own_s", or_null(one.own_s > 0, one.own_s)},
+             {"tau_s", of_load(&WorkerLoad::own_s)},
+             {"wait_s", of_load(&WorkerLoad::wait_s)},
+             {"batch", of_load(&WorkerLoad::batch)},
+             {"slow", measured && load->slow ? Json(word_of(load->slow->cause)) : Json(nullptr)}});
     }
     return Json{{"mode", now.mode},
                 {"samples_applied", progress.samples_applied},

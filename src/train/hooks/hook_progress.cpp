@@ -159,15 +159,14 @@ private:
 
     /// "lag 1.88 (worker 3)", the largest; empty with one worker.
     [[nodiscard]] static std::string lag(const ClusterReport& cluster) {
-        if (cluster.workers.size() < 2) {
-            return "";
-        }
-        std::size_t latest = 0;
-        for (std::size_t i = 0; i < cluster.workers.size(); ++i) {
-            const WorkerReport& worker = cluster.workers[i];
-            latest = worker.live && worker.lag > cluster.workers[latest].lag ? i : latest;
-        }
-        return fmt::format("lag {:.2f} (worker {})", cluster.workers[latest].lag, latest);
+        const auto lag_of = [](const WorkerReport& worker) {
+            return worker.live ? worker.lag : -1;
+        };
+        const auto latest = std::ranges::max_element(cluster.workers, {}, lag_of);
+        return cluster.workers.size() < 2 || !latest->live
+                   ? ""
+                   : fmt::format("lag {:.2f} (worker {})", latest->lag,
+                                 latest - cluster.workers.begin());
     }
 
     bool terminal_;

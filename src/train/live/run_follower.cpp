@@ -27,8 +27,7 @@ namespace fs = std::filesystem;
 
 /// Bytes that are compared to see whether a file was cut and has grown again.
 constexpr std::size_t kCompared = 64;
-/// No line of metrics.jsonl is longer, whatever the number of workers.
-constexpr std::int64_t kLongestLine = std::int64_t{8} << 20;
+constexpr auto kLongestLine = static_cast<std::int64_t>(kMostLineBytes);
 
 /// Bytes [begin, end) of a file, fewer when it ends before. Errors: FileError.
 std::string bytes_of(const FileDescriptor& file, const std::string& path, std::int64_t begin,
@@ -131,6 +130,7 @@ void RunFollower::read_new() {
             const std::int64_t tail = facts.st_size - kTail;
             const std::string part = bytes_of(file_, folder_.metrics, tail, tail + kLongestLine);
             position_ = tail + static_cast<std::int64_t>(part.find('\n') + 1);
+            reader_->skip();
         }
     }
     read_to(facts.st_size);

@@ -26,21 +26,31 @@ std::size_t width_of(std::string_view text) {
     return static_cast<std::size_t>(std::ranges::count_if(text, begins_character));
 }
 
+/// Length of the character of UTF-8 that `text` begins with; 0: it is none that a terminal shows.
+std::size_t printable_bytes(std::string_view text) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    if (byte(0) < 0x80U) {
+        return byte(0) >= 0x20U && byte(0) != 0x7fU ? 1 : 0;
+    }
+    const std::size_t length = byte(0) >= 0xf0U ? 4 : byte(0) >= 0xe0U ? 3 : 2;
+    if (byte(0) < 0xc2U || byte(0) > 0xf4U || text.size() < length ||
+        std::ranges::any_of(text.substr(1, length - 1), begins_character)) {
+        return 0;
+    }
+    return byte(0) == 0xc2U && byte(1) < 0xa0U ? 0 : length;  // U+0080 to U+009F control, too
+}
+
 /// Cut to so many columns, with dots when something is missing; a column per character. Control
-/// characters become question marks.
+/// characters and bytes that are no UTF-8 become question marks.
 std::string fitted(std::string_view text, std::size_t columns) {
     constexpr std::string_view kDots = "...";
     const bool cut = width_of(text) > columns;
     const std::size_t keep = cut ? columns - std::min(columns, kDots.size()) : columns;
     std::string result;
-    std::size_t width = 0;
-    for (const char byte : text) {
-        width += begins_character(byte) ? 1 : 0;
-        if (width > keep) {
-            break;
-        }
-        const bool control = (byte >= 0 && byte < ' ') || byte == '\x7f';
-        result += control ? '?' : byte;
+    for (std::size_t width = 0; !text.empty() && width < keep; ++width) {
+        const std::size_t bytes = printable_bytes(text);
+        result += bytes > 0 ? std::string(text.substr(0, bytes)) : "?";
+        text.remove_prefix(std::max<std::size_t>(bytes, 1));
     }
     return cut ? result + std::string(kDots.substr(0, columns)) : result;
 }

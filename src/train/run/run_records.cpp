@@ -205,11 +205,9 @@ std::string start_json(const JobContext& parts, const RankMap& map, const std::s
                 {"deterministic", options.deterministic},
                 {"device", device},
                 {"hosts", hosts_of(map)},
-                {"command", command_of(parts, map.size())}} {
-        "options", options_json(options)
-    }
-}
-.dump(-1, ' ', false, Json::error_handler_t::replace);
+                {"command", command_of(parts, map.size())},
+                {"options", options_json(options)}}
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string failure_json(int exit_code, const std::string& reason) {
