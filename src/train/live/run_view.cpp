@@ -112,7 +112,7 @@ std::string share_text(double share) {
     return number_or_dash(!std::isnan(share), fmt::format("{:.0f} %", 100 * share));
 }
 
-std::string seconds_text(double seconds) {
+std::string own_time_text(double seconds) {
     return number_or_dash(seconds > 0, seconds < 1 ? fmt::format("{:.3g} ms", 1000 * seconds)
                                                    : fmt::format("{:.3g} s", seconds));
 }

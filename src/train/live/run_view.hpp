@@ -75,7 +75,7 @@ inline constexpr std::size_t kMostChanges = 8;
 
 /// "84 %", "163 ms" or "1.63 s", "1.88"; "-" for what is not known.
 [[nodiscard]] std::string share_text(double share);
-[[nodiscard]] std::string seconds_text(double seconds);
+[[nodiscard]] std::string own_time_text(double seconds);
 [[nodiscard]] std::string lag_text(double lag);
 
 /// Makes the view of a run from the records of its metrics.jsonl.

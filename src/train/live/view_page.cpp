@@ -61,7 +61,7 @@ std::string worker_row(const WorkerView& worker) {
         "<span class=\"share\">{5}</span></td><td>{6}</td><td>{7}</td><td>{8}</td><td>{9}</td>"
         "</tr>\n",
         word_of(worker.state), worker.worker, worker.cause.empty() ? "" : ": ", worker.cause,
-        100 * std::clamp(share, 0.0, 1.0), share_text(worker.speed), seconds_text(worker.own_s),
+        100 * std::clamp(share, 0.0, 1.0), share_text(worker.speed), own_time_text(worker.own_s),
         share_text(worker.waits), lag_text(worker.lag),
         worker.batch > 0 ? std::to_string(worker.batch) : "-");
 }

@@ -99,7 +99,7 @@ std::string coloured(const std::string& line, WorkerView::State state, bool colo
 std::string worker_row(const WorkerView& worker, std::size_t bar_columns) {
     return fmt::format("{:>6}  {:<9}  {} {:>5}  {:>8}  {:>5}  {:>6}  {:>6}  {}", worker.worker,
                        word_of(worker.state), bar(worker.speed, bar_columns, '.'),
-                       share_text(worker.speed), seconds_text(worker.own_s),
+                       share_text(worker.speed), own_time_text(worker.own_s),
                        share_text(worker.waits), lag_text(worker.lag),
                        worker.batch > 0 ? std::to_string(worker.batch) : "-", worker.cause);
 }
