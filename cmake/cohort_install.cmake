@@ -30,9 +30,10 @@ install(DIRECTORY jobs/launch DESTINATION ${share}/jobs COMPONENT program USE_SO
 install(DIRECTORY slurm DESTINATION ${share} COMPONENT program USE_SOURCE_PERMISSIONS)
 install(FILES packaging/modulefile.tcl DESTINATION ${share}/modulefiles/cohort
   RENAME ${PROJECT_VERSION} COMPONENT program)
-install(FILES LICENSE README.md CHANGELOG.md
+install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program
+  PATTERN build EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} \"-DCOHORT=$<TARGET_FILE:cohort>\"
   \"-DLAUNCHER=${PROJECT_SOURCE_DIR}/jobs/launch.sh\" \"-DOUT=${manuals}\"
   -DVERSION=${PROJECT_VERSION} -P \"${PROJECT_SOURCE_DIR}/cmake/write_manuals.cmake\"

@@ -8,6 +8,9 @@ find_program() {
     [[ $here != */share/cohort/jobs ]] || installed=${here%/share/*}/bin/cohort
     if [[ -n ${COHORT:-} ]]; then
         cohort=$COHORT
+        if [[ $cohort != */* && -e $cohort ]]; then
+            cohort=$PWD/$cohort # the ranks would look for a bare name in PATH
+        fi
     elif [[ -x $built ]]; then
         cohort=$(realpath "$built")
     elif [[ -x $installed ]]; then
@@ -47,16 +50,20 @@ choose_launcher() {
 setting() { sed -nE "/^$1 = /{s/^$1 = \"?//;s/\"?\$//p;q}" <<<"$settings"; }
 
 # Sets `out`, `threads` and `patience` of a training run or a fleet, `out` of a Python program that has it; empty for
-# other commands. A wrong option ends here.
+# other commands. `survives`: whether the job deals with the ranks that it loses. A wrong option ends here.
 read_job() {
     local code=0 lost_after
-    out='' threads='' settings=''
+    out='' threads='' settings='' survives=no
     if ((${#job[@]} == 0)) && [[ -z ${COHORT:-} ]]; then
         usage_error "there is no command after --"
     elif [[ ${job[0]:-} == *.py ]]; then # a program that joins a job (docs/pytorch.md)
         local i
+        survives=yes
         for ((i = 1; i < ${#job[@]}; i++)); do
-            [[ ${job[i - 1]} != --out ]] || out=${job[i]}
+            case ${job[i]} in
+                --out) out=${job[i + 1]:-} ;;
+                --out=*) out=${job[i]#*=} ;;
+            esac
         done
         return
     elif [[ ! ${job[0]:-} =~ ^(train|fleet)$ || " ${job[*]} " == *" --help "* || " ${job[*]} " == *" -h "* ]]; then
@@ -65,6 +72,7 @@ read_job() {
     settings=$("$cohort" "${job[@]}" --dump-config) || code=$?
     ((code == 0)) || exit "$code"
     out=$(setting out)
+    [[ -z $out ]] || survives=yes
     lost_after=$(setting lost-after-s)
     lost_after=${lost_after%%.*}
     [[ ! $lost_after =~ ^[0-9]{1,6}$ ]] || patience=$((lost_after + 10))
@@ -133,7 +141,8 @@ build_command() {
     local name
     if [[ $launcher == srun ]]; then
         # Training deals with the ranks that it loses, other commands end with them.
-        command=(srun --mpi=pmix --ntasks="$ranks" --kill-on-bad-exit="$([[ -n $out ]] && echo 0 || echo 1)" --wait=0)
+        command=(srun --mpi=pmix --ntasks="$ranks" --kill-on-bad-exit="$([[ $survives == yes ]] && echo 0 || echo 1)"
+            --wait=0)
         if ((ranks > ${SLURM_NTASKS:-ranks})); then
             command+=(--overcommit)
         elif [[ -n ${SLURM_CPUS_PER_TASK:-} ]]; then
@@ -163,7 +172,7 @@ build_command() {
         ${NCCL_SOCKET_IFNAME:+NCCL_SOCKET_IFNAME}; do
         command+=(-x "$name")
     done
-    if [[ -n $out ]]; then
+    if [[ $survives == yes ]]; then
         command+=(--enable-recovery sh -c "$noting" sh "$folder/notes" "$cohort" "${job[@]}")
     else
         command+=(sh -c "$quiet" sh "$cohort" "${job[@]}")

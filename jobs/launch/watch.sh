@@ -14,8 +14,16 @@ has_new() {
 # Whether the job left its exit code.
 left_code() { has_new exit_code; }
 
-# Whether training has begun: from then on the job deals with the ranks that it loses.
-has_begun() { has_new metrics.jsonl || has_new fleet.json; }
+# Whether training has begun: from then on the job deals with the ranks that it loses. Of a Python program without
+# --out only the ranks of this host are known: one that was killed is one that the job has lost, one that ended with
+# a code of its own never joined the others.
+has_begun() {
+    if [[ -z $out ]]; then
+        grep -q begin "$folder/notes" && ! grep -qE '^([1-9]|[1-9][0-9]|1[01][0-9]|12[0-8]) ' "$folder/notes"
+    else
+        has_new metrics.jsonl || has_new fleet.json
+    fi
+}
 
 # Processes of the launcher's session.
 session_members() {
@@ -117,7 +125,7 @@ wait_for_job() {
             kill -USR1 "$launcher_id" 2>/dev/null || true
         fi
         if ((++polls % 5 == 0)); then
-            if job_over || { [[ -n $out ]] && start_failed; }; then
+            if job_over || { [[ $survives == yes ]] && start_failed; }; then
                 ((++over <= 10)) || say "the job has ended, $launcher has not: ending it"
                 ((over <= 10)) || end_job
             elif failed_alone && ((++failed > patience)); then
@@ -154,6 +162,8 @@ read_exit_code() {
     elif [[ $rank_0_died == yes ]]; then
         code=4
         reason="rank 0 has died on its host"
+    elif [[ -z $out ]] && has_begun && (($(noted '^0 0$') > 0)); then
+        : # rank 0 knows how a job ended that has lost others
     elif read -r first rank < <(grep -v -e begin -e '^0' "$folder/notes"); then
         code=$first
         reason="rank $rank ended with it"
@@ -171,12 +181,17 @@ without_banner() {
     exec sed -uE '/^-{74}$/{:block;N;/\n-{74}$/!b block;/Primary job +terminated|exited with non-zero status/d}'
 }
 
-# Prints the command that continues a run which left a checkpoint.
+# Says how a run that left a checkpoint is continued (jobs/cli/resume_command.hpp: of one that mpirun started).
 say_how_to_continue() {
-    local words
+    local words=''
     ((code != 2)) && [[ -n $out ]] && compgen -G "$out/checkpoints/step-*.h5" >/dev/null || return 0
+    if [[ -n ${SLURM_JOB_ID:-} ]]; then # the command would want the allocation that is about to end
+        [[ " ${given_words[*]} " != *' --overwrite '* ]] || words=' in place of --overwrite'
+        say "to continue from the newest checkpoint, submit again with --resume after the file's name$words"
+        return
+    fi
     printf -v words ' %q' "$0" --resume "${given_words[@]}"
-    say "to continue from the newest checkpoint:$words"
+    say "to continue from the newest checkpoint:${COHORT:+ COHORT=$(printf %q "$COHORT")}$words"
 }
 
 # Runs the job once; sets `code` and `reason`. `lost` says whether it ended because of a rank.
@@ -187,7 +202,7 @@ run_once() {
         [fleet.json]=$(identity fleet.json))
     : >"$folder/notes"
     : >"$folder/unreachable"
-    if [[ -z $out ]]; then
+    if [[ $survives == no ]]; then
         exec {errors}> >(without_banner >&2 {alive}>&-)
         filter=$!
     else # mpirun is told 0 then, and is silent

@@ -11,6 +11,13 @@ endfunction()
 file(REMOVE ${doc}/LICENSE)  # the copyright names it
 file(RENAME ${doc}/CHANGELOG.md ${doc}/changelog)
 compress(${doc}/changelog)
+file(GLOB pages ${doc}/*.md ${doc}/docs/*.md)
+foreach(page IN LISTS pages)  # their links follow
+  file(READ ${page} text)
+  string(REPLACE "CHANGELOG.md)" "changelog.gz)" text "${text}")
+  string(REPLACE "](LICENSE)" "](copyright)" text "${text}")
+  file(WRITE ${page} "${text}")
+endforeach()
 file(COPY ${here}/copyright DESTINATION ${doc})
 file(MAKE_DIRECTORY ${root}/usr/share/lintian/overrides)
 configure_file(${here}/lintian-overrides ${root}/usr/share/lintian/overrides/cohort COPYONLY)

@@ -25,10 +25,6 @@ class ExitCodes(LaunchTest):
                 done = self.launch(f"leave({code}, 'told so')", code=code)
                 self.assertEqual("told so" in done.stderr, code != 0)
 
-    def test_comes_from_the_file_of_a_python_program(self):
-        done = self.launch("leave(4, 'told so')", code=4, job=["job.py", "--out", self.out])
-        self.assertIn("told so", done.stderr)
-
     def test_file_of_an_earlier_run_does_not_count(self):
         self.out.mkdir()
         (self.out / "exit_code").write_text("5\nold\n")
@@ -77,6 +73,37 @@ class ExitCodes(LaunchTest):
     def test_wrong_job_options_start_no_rank(self):
         self.launch("", code=2, job=self.train("--wrong"))
         self.assertFalse((self.folder / "calls.0").exists())
+
+
+class PythonPrograms(LaunchTest):
+    """A script as the first word: a program that joins a job."""
+
+    KILLED = "if rank == 1: os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(1); leave({})"
+
+    def test_exit_code_comes_from_the_file_and_survivors_end_by_themselves(self):
+        for words in (["--out", self.out], [f"--out={self.out}"]):
+            with self.subTest(words=words):
+                done = self.launch(f"out = {str(self.out)!r}\n" + self.KILLED.format("4, 'told so'"), code=4,
+                                   job=["job.py", *words])
+                self.assertIn("told so", done.stderr)
+
+    def test_without_out_the_exit_codes_of_the_ranks_count(self):
+        self.launch("sys.exit(3 if rank == 1 else 0)", code=3, job=["job.py"])
+        # One that was killed is lost; what becomes of the others, rank 0 says.
+        done = self.launch("leave = sys.exit\n" + self.KILLED.format(0), job=["job.py"])
+        self.assertEqual(done.stderr.count("launch:"), 0, done.stderr)
+        self.launch("leave = sys.exit\n" + self.KILLED.format(75), code=137, job=["job.py"])
+
+    def test_without_out_a_lost_rank_does_not_end_the_others(self):
+        script = "leave = sys.exit\nif rank == 0: time.sleep(27)\n" + self.KILLED.format(0)
+        done = self.launch(script, job=["job.py"])
+        self.assertEqual(done.stderr.count("launch:"), 0, done.stderr)
+
+    def test_a_program_of_this_folder_is_run_by_every_rank(self):
+        done = subprocess.run(self.command(["job.py"], ()), cwd=self.folder, timeout=50, check=False, text=True,
+                              capture_output=True, env=self.environment("", {"COHORT": self.program.name}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.calls(1), ["job.py"])
 
 
 class Stopping(LaunchTest):
@@ -151,8 +178,13 @@ class Continuing(LaunchTest):
         done = self.launch("leave(75)", code=75, job=self.train("--overwrite"))
         command = done.stderr.split("to continue from the newest checkpoint: ")[1]
         self.launch("leave(0)", code=0)
-        subprocess.run(command, shell=True, check=True, timeout=50, env=self.environment("leave(0)"))
+        environment = self.environment("leave(0)")
+        del environment["COHORT"]  # the command has it
+        subprocess.run(command, shell=True, check=True, timeout=50, env=environment)
         self.assertEqual(self.calls()[-1], f"train --out {self.out} --resume")
+        done = self.launch("leave(75)", "--launcher", "mpirun", code=75, job=self.train("--overwrite"),
+                           environment={"SLURM_JOB_ID": "7"})
+        self.assertIn("submit again with --resume after the file's name in place of --overwrite", done.stderr)
 
 
 class Restarts(LaunchTest):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that what the documents name exists: relative links with their headings, files of the tree wherever their
 path stands, and what looks like a file or folder of the tree in backticks. The first use of a page of some words of
-this project is a link to the glossary.
+this project is a link to the glossary. The page of the architecture names every room, the first folders of a module.
 
     check_docs.py ROOT
     check_docs.py --self-test  plant a dead link, a dead heading and a dead path and see each one found
@@ -18,7 +18,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BACKTICKS = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-TREE = r"(?:\.ci|cmake|comm|data|docs|examples|experiments|include|jobs|layers|sched|slurm|src|tests)/[\w./*+-]*"
+TREE = r"(?:\.ci|cmake|comm|data|docs|examples|experiments|include|jobs|layers|packaging|python|sched|slurm|src|tests)/[\w./*+-]*"
 SUFFIX = r"\.(?:cpp|hpp|cu|cuh|py|cmake|sh|sbatch)"
 PLACE = re.compile(TREE)
 SOURCE = re.compile(r"[\w./*-]+" + SUFFIX)
@@ -91,7 +91,24 @@ def unexplained_words(page, prose):
             seen.add(word)
 
 
+def unnamed_rooms(root):
+    """Modules without a row in a table of the page of the architecture, and folders of theirs not named in it."""
+    page = root / "docs" / "architecture.md"
+    rows = [line.split("|", 2) for line in page.read_text(encoding="utf-8").split("\n") if line.startswith("|")]
+    for module in sorted(file.parent for depth in ("*", "*/*") for file in root.glob(f"{depth}/CMakeLists.txt")):
+        name = str(module.relative_to(root))
+        if name.split("/")[0] in ("build", "examples", "tests"):
+            continue
+        told = BACKTICKS.findall("".join(row[2] for row in rows if name in BACKTICKS.findall(row[1].replace("/`", "`"))))
+        rooms = [room.name for room in module.iterdir() if room.is_dir() and not room.name.startswith((".", "__"))]
+        for room in sorted(set(rooms) - set(told)):
+            yield f"{page.relative_to(root)}: `{room}` of `{name}` is missing"
+        if not any(f"`{name}`" in row[1] for row in rows):
+            yield f"{page.relative_to(root)}: `{name}` is missing"
+
+
 def problems(root):
+    yield from unnamed_rooms(root)
     names = source_names(root)
     for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
         text = page.read_text(encoding="utf-8")
@@ -111,12 +128,15 @@ def self_test():
         "src/gone: no such file or folder": "`src/gone`",
         "gone.hpp: no such file or folder": "`gone.hpp`",
         "src/gone.cpp: no such file or folder": "see src/gone.cpp.",
+        "docs/architecture.md: `gone` of `src/all` is missing": "",
         "fence: its first use here does not link to the glossary": "`fence` a Fence, a [fence](glossary.md)",
     }
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         (root / "docs").mkdir()
-        (root / "src").mkdir()
+        (root / "src" / "all" / "gone").mkdir(parents=True)
+        (root / "src" / "all" / "CMakeLists.txt").touch()
+        (root / "docs" / "architecture.md").write_text("| `src/all` | `kept` |\n")
         (root / "src" / "kept.cpp").touch()
         (root / "docs" / "glossary.md").write_text("a plan\n")
         (root / "README.md").write_text("[b](docs/b.md#what-it-is) `src/kept.cpp` `kept.cpp` `src/*.cpp`\n"

@@ -14,6 +14,8 @@ add_test(NAME unnamed_names_self_test
 add_test(NAME format COMMAND Python3::Interpreter ${tools}/check_format.py ${PROJECT_SOURCE_DIR})
 add_test(NAME script_syntax
   COMMAND Python3::Interpreter ${tools}/check_scripts.py ${PROJECT_SOURCE_DIR})
+add_test(NAME packages_listed
+  COMMAND Python3::Interpreter ${tools}/check_packages.py ${PROJECT_SOURCE_DIR})
 add_test(NAME docs_links
   COMMAND Python3::Interpreter ${tools}/check_docs.py ${PROJECT_SOURCE_DIR})
 add_test(NAME docs_links_self_test
@@ -35,7 +37,7 @@ add_test(NAME docs_site_widths
 set_tests_properties(format docs_samples docs_site docs_site_widths PROPERTIES SKIP_RETURN_CODE 77)
 
 foreach(check include_directions include_directions_self_test house house_self_test unnamed_names
-    unnamed_names_self_test format script_syntax docs_links docs_links_self_test
+    unnamed_names_self_test format script_syntax packages_listed docs_links docs_links_self_test
     options_documented options_documented_self_test fill_results_test docs_samples_test docs_site)
   cohort_test_properties(${check})
 endforeach()

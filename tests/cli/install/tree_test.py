@@ -103,6 +103,13 @@ class Installed(unittest.TestCase):
         self.assertEqual(found["PATH"], f"{self.prefix}/bin")
         self.assertEqual(found["COHORT_ROOT"], f"{self.prefix}/share/cohort")
 
+    def test_links_of_the_pages_lead_to_what_is_installed(self):
+        pages = [page for page in (self.prefix / "share/doc/cohort").rglob("*.md") if page.name != "CHANGELOG.md"]
+        self.assertGreater(len(pages), 20)
+        for page in pages:
+            for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+                self.assertTrue((page.parent / target).exists(), f"{page.name}: {target}")
+
     def test_every_option_is_in_each_text(self):
         names = set(re.findall(r"^\| `(?:[^`]*,)?(--[a-z0-9-]+)", run("options", "--markdown").stdout, re.M))
         self.assertGreater(len(names), 100)

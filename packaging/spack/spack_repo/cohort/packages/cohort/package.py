@@ -32,6 +32,7 @@ class Cohort(CMakePackage):
     depends_on("cli11")
     depends_on("tomlplusplus")
     depends_on("nlohmann-json")
+    depends_on("simdjson@3:")
     depends_on("spdlog")
     depends_on("fmt")
     depends_on("cuda@12:", when="+cuda")
