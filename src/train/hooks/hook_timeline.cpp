@@ -10,6 +10,7 @@
 #include "cohort/train/hooks.hpp"
 #include "core/log.hpp"
 #include "core/scores.hpp"
+#include "core/units.hpp"
 #include "data/dataset/text_file.hpp"
 #include "formats/timeline/run_timeline.hpp"
 #include "train/hooks/record_hook.hpp"
@@ -96,8 +97,8 @@ protected:
     }
     void write(const std::string& path, const TrainOptions& /*options*/) override {
         replace_text_file(path, timeline_->timeline().json());
-        log_info("timeline: {} ({} span(s)), for https://ui.perfetto.dev or chrome://tracing", path,
-                 timeline_->timeline().spans());
+        log_info("timeline: {} ({}), for https://ui.perfetto.dev or chrome://tracing", path,
+                 counted(timeline_->timeline().spans(), "span"));
     }
 
 private:

@@ -209,13 +209,5 @@ TEST_F(ConfigFile, ListsKeepTheirEntries) {
                 HasSubstr("input = [ \"a b.npy\", \"c,d.npy\" ]\n"));
 }
 
-TEST(CommandLineTest, MarkdownListsEveryCommandWithDefaults) {
-    const std::string text = CommandLine().markdown();
-    for (const char* part : {"## cohort train", "## cohort eval", "## cohort import",
-                             "## cohort info", "## cohort bench engine", "| `--momentum` |"}) {
-        EXPECT_THAT(text, HasSubstr(part));
-    }
-}
-
 }  // namespace
 }  // namespace cohort
