@@ -120,8 +120,8 @@ class Losses(unittest.TestCase):
     def test_sums_of_different_sizes_are_told_at_the_limit(self):
         notes, code, log = run_job("other_sizes", 2)
         self.assertEqual((notes, code), ([None, None], 4), log)
-        self.assertRegex(log, r"rank 0: waiting for all_reduce of 100 values \(#3\)")
-        self.assertRegex(log, r"rank 1: waiting for all_reduce of 5000 values \(#3\)")
+        self.assertRegex(log, r"rank 0: waiting for all_reduce of 100 values \(#4\)")
+        self.assertRegex(log, r"rank 1: waiting for all_reduce of 5000 values \(#4\)")
 
     def test_another_timeout_in_one_process(self):
         notes, _, log = run_job("other_timeout", 1)
