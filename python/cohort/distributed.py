@@ -10,7 +10,7 @@ collectives in the order in which they were asked for, beside the backward pass;
 Sums of float32 go through Cohort's ring, in one host through shared memory; the other collectives send
 each rank what it needs and combine it there, in the order of ranks, whatever the type of numbers.
 A lost rank is a RuntimeError that names it in every collective from then on. The loss of rank 0 ends the
-other processes, exit code 4; so does a rank that does not come within the `timeout` of init_process_group.
+other processes, exit code 4; so does a rank that does not come within the `timeout` of the first group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import parse_qsl, urlsplit
 
 import torch
@@ -82,8 +82,8 @@ class _Work(dist.Work):
         except Exception as error:  # the caller gets it
             self._error = error
         self._run = None
+        self._over.set()  # before callbacks, which may wait
         self._ended.set_result(tensors)
-        self._over.set()
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """True. A finite timeout is one for this wait alone. Errors: those of the collective."""
@@ -107,13 +107,14 @@ class _Work(dist.Work):
 
     def result(self) -> list[torch.Tensor]:
         self.wait()
-        return self._future.value()
+        return self._future.wait()
 
 
 class _Process:
     """This process among all ranks, from the first init_process_group to its exit."""
 
     def __init__(self, timeout: timedelta) -> None:
+        self.timeout = timeout
         self.core = _cohort.Collectives(timeout.total_seconds())
         self.rank: int = self.core.rank
         self.size: int = self.core.size
@@ -121,6 +122,8 @@ class _Process:
         self._works: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="cohort-collectives", daemon=True)
         self._thread.start()
+        self._exit: object = None  # what the program gave sys.exit, for _leave
+        self._sys_exit, sys.exit = sys.exit, self._note_exit
         atexit.register(self._leave)
 
     def _serve(self) -> None:
@@ -132,6 +135,11 @@ class _Process:
         if os.getpid() != self._pid:
             raise RuntimeError(f"[{_NAME}] this process was forked after init_process_group; use "
                                "the group in the process that made it (data loader workers must not)")
+        if threading.current_thread() is self._thread:
+            raise NotImplementedError(
+                f"[{_NAME}] a collective cannot begin in a callback of another one's future; begin it after "
+                'wait(), or leave the hook to a second group, torch.distributed.new_group(backend="gloo")')
+        self._exit = None  # the program caught it and goes on
         work = _Work(run)
         self._works.put(work)
         return work
@@ -148,13 +156,21 @@ class _Process:
         self.core.exchange("store", [(rank, place) for rank in range(1, self.size)], [])
         return store
 
+    def _note_exit(self, status: object = None, /) -> NoReturn:
+        if threading.current_thread() is threading.main_thread():
+            self._exit = status
+        self._sys_exit(status)
+
     def _leave(self) -> None:
         """At the program's exit, with or without destroy_process_group."""
         if os.getpid() != self._pid:
             return
         failure = getattr(sys, "last_value", None)
         if failure is not None and not self.core.lost_any:
-            self.core.abort(f"the program raised {type(failure).__name__}: {failure}")
+            self.core.abort(1, f"the program raised {type(failure).__name__}: {failure}")
+        if self._exit and not self.core.lost_any:
+            code = self._exit & 0xFF if isinstance(self._exit, int) else 1
+            self.core.abort(code or 1, f"the program ended by sys.exit({self._exit!r})")
         self._works.put(None)
         self._thread.join()
         self.core.finish()
@@ -381,6 +397,9 @@ def _joined(timeout: timedelta) -> _Process:
     global _process
     if _process is None:
         _process = _Process(timeout)
+    if timeout != _process.timeout:
+        raise ValueError(f"[init_process_group] timeout {timeout}; the process's first group has "
+                         f"{_process.timeout}, and so must all others")
     return _process
 
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <numeric>
 #include <optional>
 #include <tuple>
@@ -74,14 +73,21 @@ Collectives::Collectives(double limit_s) {
     static_cast<void>(world_->agree(ExitCode::kDone, nothing));
 }
 
+std::vector<int> Collectives::all_ranks() const {
+    std::vector<int> all(static_cast<std::size_t>(map().size()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+}
+
 bool Collectives::lost_any() const {
     return world_ && world_->membership().epoch() > 0;
 }
 
-void Collectives::check_members(const std::string& name, const std::vector<int>& ranks) const {
+void Collectives::check_members(const std::string& name) const {
+    const std::vector<int> all = all_ranks();
     const auto lost = std::ranges::find_if(
-        ranks, [this](int other) { return world_->membership().excluded(other); });
-    if (lost != ranks.end()) {
+        all, [this](int other) { return world_->membership().excluded(other); });
+    if (lost != all.end()) {
         fail<PeerError>({.where = name,
                          .what = *lost == rank() ? "this rank was taken for lost, the others go on "
                                                    "without it: " +
@@ -103,20 +109,21 @@ void Collectives::sum(std::span<float> values) {
 }
 
 void Collectives::sum_piece(std::span<float> values) {
-    std::vector<int> all(static_cast<std::size_t>(map().size()));
-    std::iota(all.begin(), all.end(), 0);
     const std::string name = "all_reduce";
-    check_members(name, all);
+    check_members(name);
     const auto floats = static_cast<std::int64_t>(values.size());
     std::unique_ptr<AllReduce>& sum = sums_[buffer_floats(floats)];
     const SumFacts own{.collective = count_, .floats = floats};
+    // Ranks whose buffers differ never meet: the log tells what each of them is in.
+    const auto wait = world_->operations().begin(fmt::format("{} of {} values", name, floats),
+                                                 count_, {}, WaitLimit::kWarn);
     try {
         if (!sum) {
-            sum = make_all_reduce(*world_, all, buffer_floats(floats),
+            sum = make_all_reduce(*world_, all_ranks(), buffer_floats(floats),
                                   {.algorithm = AllReduceAlgorithm::kRing});
         }
     } catch (const RingBroken&) {
-        check_members(name, all);
+        check_members(name);
         throw;
     }
     const std::span<float> buffer = sum->begin(++rounds_);
@@ -125,7 +132,7 @@ void Collectives::sum_piece(std::span<float> values) {
     const auto facts = unpack_summaries<SumFacts>(sum->wait());
     if (!facts) {
         sum.reset();
-        check_members(name, all);
+        check_members(name);
         fail<PeerError>({.where = name, .what = "a rank was lost"});
     }
     const auto other = std::ranges::find_if(*facts, [&](const auto& one) { return one != own; });
@@ -141,12 +148,7 @@ std::vector<Collectives::Bytes> Collectives::exchange(const std::string& name,
                                                       const std::vector<Outgoing>& outgoing,
                                                       const std::vector<int>& from) {
     ++count_;
-    std::vector<int> others = from;
-    others.push_back(rank());
-    for (const Outgoing& one : outgoing) {
-        others.push_back(one.to);
-    }
-    check_members(name, others);
+    check_members(name);
     ExchangeFacts facts{.collective = count_, .name = name};
     std::span<const std::byte> same;  // for several ranks, as in a broadcast
     std::shared_ptr<const Bytes> copy;
@@ -186,7 +188,7 @@ Collectives::Bytes Collectives::take(const std::string& name, int from) {
             const Key sent(message->from.rank, decode<ExchangeFacts>(message->body).collective);
             arrived_.insert_or_assign(sent, std::move(*message));
         } else {
-            check_members(name, {from, rank()});
+            check_members(name);
         }
     }
     const auto facts = decode<ExchangeFacts>(arrived_.extract(key).mapped().body);
@@ -206,8 +208,8 @@ void Collectives::finish() {
     world_.reset();
 }
 
-void Collectives::abort(const std::string& reason) {
-    world_->abort(static_cast<ExitCode>(EXIT_FAILURE), reason);
+void Collectives::abort(int code, const std::string& reason) {
+    world_->abort(static_cast<ExitCode>(code), reason);
 }
 
 }  // namespace cohort

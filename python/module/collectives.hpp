@@ -43,7 +43,8 @@ public:
     [[nodiscard]] int rank() const noexcept { return world_->rank(); }
 
     /// Every value becomes the sum over the ranks. Errors: PeerError; UsageError when the ranks sum
-    /// different numbers of values.
+    /// different numbers of values in buffers of one size (they grow by an eighth). In others the
+    /// ranks wait for each other until the limit; at its half each logs what it sums.
     /// Cost per rank: 2 (n-1)/n of the bytes between nodes, n nodes; at most 1/8 more are summed.
     void sum(std::span<float> values);
     /// Sends bytes to some ranks and waits for those of others; a step that has nothing to send or
@@ -61,8 +62,8 @@ public:
     void finish();
     /// After finish(): false where MPI may still write into this object's memory.
     [[nodiscard]] bool may_be_destroyed() const noexcept { return !world_; }
-    /// Ends the processes of all ranks because of this one.
-    [[noreturn]] void abort(const std::string& reason);
+    /// Ends the processes of all ranks because of this one, with this exit code.
+    [[noreturn]] void abort(int code, const std::string& reason);
 
 private:
     /// Sender and number of its collective.
@@ -70,7 +71,8 @@ private:
 
     std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
     void sum_piece(std::span<float> values);
-    void check_members(const std::string& name, const std::vector<int>& ranks) const;
+    [[nodiscard]] std::vector<int> all_ranks() const;
+    void check_members(const std::string& name) const;
     [[nodiscard]] Bytes take(const std::string& name, int from);
 
     std::unique_ptr<World> world_;

@@ -91,7 +91,7 @@ void bind_collectives(py::module_& module) {
         .def("exchange", exchange, "name"_a, "outgoing"_a, "from_ranks"_a)
         .def_property_readonly("lost_any", &Collectives::lost_any)
         .def("finish", &Collectives::finish, Unlocked())
-        .def("abort", &Collectives::abort, "reason"_a, Unlocked());
+        .def("abort", &Collectives::abort, "code"_a, "reason"_a, Unlocked());
     module.def("launch_environment", launch_environment);
 }
 

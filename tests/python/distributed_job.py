@@ -193,10 +193,13 @@ def overlap():
     facts = {"begun": work.is_completed()}
     seen = []
     work.get_future().then(lambda future: seen.append(future.value()[0][0].item()))
+    work.get_future().then(lambda _: seen.append(work.wait()))
+    nested = work.get_future().then(lambda _: dist.all_reduce(torch.ones(3)))
     (FOLDER / "asked").touch()
     begin = time.monotonic(), time.process_time()
     work.wait()
     facts["busy"] = (time.process_time() - begin[1]) / (time.monotonic() - begin[0])
+    facts["nested"] = error_of(nested.wait)
     dist.destroy_process_group()
     return {**facts, "over": work.is_completed(), "sum": tensor[0].item(), "seen": seen}
 
@@ -257,6 +260,16 @@ def killed_in_an_exchange():
     return [error_of(lambda: dist.broadcast(torch.ones(3), 1))]
 
 
+def killed_in_anothers_broadcast():
+    """The root lives, and is not rank 0."""
+    dist.init_process_group("cohort")
+    rank = dist.get_rank()
+    dist.barrier()
+    if rank == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [error_of(lambda: [dist.broadcast(torch.ones(3), 1) for _ in iter(int, 1)])]
+
+
 def rank_0_is_killed():
     dist.init_process_group("cohort")
     dist.barrier()
@@ -283,6 +296,44 @@ def raises():
         raise KeyError("a mistake")
     dist.all_reduce(torch.ones(3))
     return "went on"
+
+
+def exits():
+    dist.init_process_group("cohort")
+    dist.barrier()
+    if dist.get_rank() == 1:
+        sys.exit(3)
+    dist.all_reduce(torch.ones(3))
+    return "went on"
+
+
+def exits_that_are_caught():
+    dist.init_process_group("cohort")
+    if dist.get_rank() == 1:
+        try:
+            sys.exit(3)
+        except SystemExit:
+            pass
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    return tensor[0].item()
+
+
+def other_sizes():
+    """Sums so different that their buffers differ."""
+    dist.init_process_group("cohort", timeout=timedelta(seconds=4))
+    for elements in (100, 5000):
+        dist.all_reduce(torch.ones(elements))
+    dist.all_reduce(torch.ones(100 if dist.get_rank() == 0 else 5000))
+    return "went on"
+
+
+def other_timeout():
+    dist.init_process_group("cohort", timeout=timedelta(seconds=40))
+    dist.destroy_process_group()
+    dist.init_process_group("cohort", timeout=timedelta(seconds=40))
+    dist.destroy_process_group()
+    return error_of(lambda: dist.init_process_group("cohort"))
 
 
 def other_places():

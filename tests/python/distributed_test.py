@@ -54,7 +54,8 @@ class Healthy(unittest.TestCase):
     def test_who_waits_neither_blocks_nor_spins(self):
         facts = dict(self.notes_of("overlap")[0])
         self.assertLess(facts.pop("busy"), 0.3)
-        self.assertEqual(facts, {"begun": False, "over": True, "sum": 9, "seen": [9]})
+        self.assertIn("cannot begin in a callback", facts.pop("nested"))
+        self.assertEqual(facts, {"begun": False, "over": True, "sum": 9, "seen": [9, True]})
 
     def test_misuse(self):
         same_shapes = "all ranks must call it with the same shapes"
@@ -84,6 +85,11 @@ class Losses(unittest.TestCase):
         notes, _, log = run_job("killed_in_an_exchange", 2, recovery=True)
         self.assertRegex(notes[0][0], r"\[broadcast\] rank 1 .* was lost", log)
 
+    def test_a_loss_is_told_where_the_root_lives(self):
+        notes, _, log = run_job("killed_in_anothers_broadcast", 3, recovery=True)
+        for rank in (0, 1):
+            self.assertRegex(notes[rank][0], r"\[broadcast\] rank 2 .* was lost", log)
+
     def test_the_loss_of_rank_0_ends_the_others(self):
         notes, _, log = run_job("rank_0_is_killed", 2, recovery=True)
         self.assertEqual(notes, [None, None], log)
@@ -100,6 +106,26 @@ class Losses(unittest.TestCase):
         self.assertEqual(notes, [None, None], log)
         self.assertNotEqual(code, 0)
         self.assertIn("the program raised KeyError: 'a mistake'", log)
+
+    def test_an_exit_of_a_rank_ends_the_others_with_its_code(self):
+        notes, code, log = run_job("exits", 2)
+        self.assertEqual(notes, [None, None], log)
+        self.assertEqual(code, 3, log)
+        self.assertRegex(log, r"rank 1 .*the program ended by sys.exit\(3\)")
+
+    def test_an_exit_that_is_caught_ends_nothing(self):
+        notes, code, log = run_job("exits_that_are_caught", 2)
+        self.assertEqual((notes, code), ([2, 2], 0), log)
+
+    def test_sums_of_different_sizes_are_told_at_the_limit(self):
+        notes, code, log = run_job("other_sizes", 2)
+        self.assertEqual((notes, code), ([None, None], 4), log)
+        self.assertRegex(log, r"rank 0: waiting for all_reduce of 100 values \(#4\)")
+        self.assertRegex(log, r"rank 1: waiting for all_reduce of 5000 values \(#4\)")
+
+    def test_another_timeout_in_one_process(self):
+        notes, _, log = run_job("other_timeout", 1)
+        self.assertRegex(notes[0], "ValueError: .*timeout 0:30:00; the process's first group has 0:00:40", log)
 
     def test_places_that_do_not_agree(self):
         notes, _, log = run_job("other_places", 1)

@@ -88,6 +88,12 @@ void RunTimeline::pushed(const PushId& push, std::int64_t version) {
     }
 }
 
+void RunTimeline::left(int worker) {
+    Worker& one = workers_.at(static_cast<std::size_t>(worker));
+    one.computed.reset();
+    one.sent.clear();
+}
+
 const RunTimeline::Sent* RunTimeline::sent(const PushId& push) const {
     const Worker& worker = workers_.at(static_cast<std::size_t>(push.worker));
     const auto found = worker.sent.find(push.sequence);

@@ -40,6 +40,8 @@ public:
     /// The worker's last gradient is complete. @param version  of the parameters that it was
     /// computed on
     void pushed(const PushId& push, std::int64_t version);
+    /// The worker was lost or came back: its next pushes are numbered from 1 again.
+    void left(int worker);
 
     /// The parameters have become this version. @param begin_s  of the work on them
     void updated(std::int64_t version, double begin_s, double end_s, std::span<const PushId> pushes,

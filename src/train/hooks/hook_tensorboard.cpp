@@ -27,7 +27,7 @@ public:
     void on_start(TrainControl& run) override {
         const std::int64_t samples = run.progress().samples_applied;
         file_.emplace(RunFolder(run.options().out).tensorboard, wall_s(),
-                      samples > 0 ? std::optional(samples) : std::nullopt);
+                      run.options().resume ? std::optional(samples) : std::nullopt);
         log_info("TensorBoard: {}", file_->path());
         text(samples, "mode", run.cluster().mode);
     }

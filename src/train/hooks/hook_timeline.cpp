@@ -86,6 +86,7 @@ public:
     void on_rank(TrainControl& run, const RankReport& rank) override {
         if (rank.worker >= 0) {
             arrived_.at(static_cast<std::size_t>(rank.worker)).reset();
+            timeline_->left(rank.worker);
         }
         happened(run, rank.returned ? "joined" : "lost",
                  fmt::format("worker {}: {}", rank.worker, rank.reason));

@@ -19,6 +19,8 @@ namespace cohort {
 namespace {
 
 constexpr std::size_t kMostRequestBytes = 8192;
+/// How long clients wait where the process has no file descriptor left for them.
+constexpr int kRefusedMs = 1000;
 
 [[noreturn]] void fail_port(int port, const char* what) {
     fail<UsageError>({.where = fmt::format("--metrics-port {}", port),
@@ -85,7 +87,9 @@ void MetricsServer::serve() {
             const int at_most = std::max(0, static_cast<int>(left_ms) + 1);
             limit_ms = limit_ms < 0 ? at_most : std::min(limit_ms, at_most);
         }
-        if (clients_.size() < kMostClients) {
+        if (refused_) {
+            limit_ms = limit_ms < 0 ? kRefusedMs : std::min(limit_ms, kRefusedMs);
+        } else if (clients_.size() < kMostClients) {
             waiting.push_back({listener_.get(), POLLIN, 0});
         }
         if (::poll(waiting.data(), waiting.size(), limit_ms) < 0 && errno != EINTR) {
@@ -108,6 +112,7 @@ void MetricsServer::serve() {
 void MetricsServer::accept_clients() {
     FileDescriptor socket(
         ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    refused_ = !socket.valid() && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
     if (socket.valid()) {
         clients_.push_back({.socket = std::move(socket),
                             .until = clock_.now() + kPatience,

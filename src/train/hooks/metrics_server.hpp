@@ -51,6 +51,7 @@ private:
     std::shared_ptr<const std::string> text_ = std::make_shared<const std::string>();
     SteadyClock clock_;
     std::vector<Client> clients_;  ///< the thread's
+    bool refused_ = false;         ///< the last client was not accepted for a reason that may last
     std::thread thread_;
 };
 

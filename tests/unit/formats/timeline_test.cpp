@@ -31,6 +31,26 @@ TEST(Timeline, ArrowsLeadFromPushesToUpdatesToComputations) {
     EXPECT_EQ(seen.instants[0]["args"]["detail"], "from \"a\"\nto b");
 }
 
+TEST(Timeline, AWorkerThatCameBackNumbersItsPushesAnew) {
+    RunTimeline run(1, 0);
+    std::int64_t version = 0;
+    const auto push_all = [&](std::uint32_t incarnation, std::uint64_t pushes) {
+        for (std::uint64_t i = 1; i <= pushes; ++i) {
+            const auto at_s = static_cast<double>(version);
+            const PushId push{.worker = 0, .incarnation = incarnation, .sequence = i};
+            run.activity(0, Activity::kCompute, at_s, at_s + 0.5);
+            run.pushed(push, -1);  // of a version that has no update
+            run.updated(++version, at_s + 0.75, at_s + 0.75, std::vector{push}, 8);
+        }
+    };
+    push_all(0, 100);
+    run.left(0);
+    EXPECT_FALSE(run.last_sent(std::vector{PushId{.worker = 0, .sequence = 100}}));
+    push_all(1, 10);
+    const ParsedTimeline seen(run.timeline().json());
+    EXPECT_EQ(seen.arrows("push"), 110U);
+}
+
 TEST(Timeline, SpansOfALaneDoNotOverlap) {
     RunTimeline run(1, 0);
     run.activity(0, Activity::kCompute, 0, 2);

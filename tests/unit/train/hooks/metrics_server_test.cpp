@@ -4,12 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <chrono>
+#include <ctime>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cohort/core/error.hpp"
@@ -24,7 +29,9 @@ using testing::StartsWith;
 /// A client of a server.
 class Connection {
 public:
-    explicit Connection(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    explicit Connection(int port)
+        : Connection(port, FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))) {}
+    Connection(int port, FileDescriptor socket) : socket_(std::move(socket)) {
         sockaddr_in address{};
         address.sin_family = AF_INET;
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -106,6 +113,44 @@ TEST(MetricsServer, MoreClientsThanItHasPlacesForWait) {
         idle.push_back(std::make_unique<Connection>(server.port()));
     }
     EXPECT_THAT(answer(server.port(), "GET /metrics HTTP/1.0\r\n\r\n"), EndsWith("c 1\n"));
+}
+
+/// While it lives the process opens no file.
+class NoDescriptors {
+public:
+    NoDescriptors() {
+        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+        const FileDescriptor lowest(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        rlimit none = before_;
+        none.rlim_cur = static_cast<rlim_t>(lowest.get());
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    }
+    NoDescriptors(const NoDescriptors&) = delete;
+    NoDescriptors& operator=(const NoDescriptors&) = delete;
+    ~NoDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+private:
+    rlimit before_{};
+};
+
+double processor_s() {
+    return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+TEST(MetricsServer, WithoutDescriptorsClientsWaitAndItSleeps) {
+    MetricsServer server(0);
+    server.publish("d 1\n");
+    std::unique_ptr<Connection> client;
+    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    {
+        const NoDescriptors none;
+        client = std::make_unique<Connection>(server.port(), std::move(socket));
+        client->send("GET /metrics HTTP/1.0\r\n\r\n");
+        const double before_s = processor_s();
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        EXPECT_LT(processor_s() - before_s, 0.1);
+    }
+    EXPECT_THAT(client->rest(), EndsWith("d 1\n"));
 }
 
 TEST(MetricsServer, APortThatIsTakenIsNamed) {

@@ -86,6 +86,15 @@ TEST_F(Observing, TensorBoardGetsTheFiguresOfTheWindow) {
     }
 }
 
+TEST_F(Observing, TensorBoardForgetsAllThatARunWithoutACheckpointRepeats) {
+    run.run_options.resume = true;
+    make_tensorboard_hook()->on_start(run);
+    const std::vector<std::string> files = event_files(folder.file("tensorboard"));
+    ASSERT_EQ(files.size(), 1U);
+    EXPECT_THAT(content(files[0]), HasSubstr("\x10\x01\x3a\x02\x08\x01"))
+        << "Event.step = 1, Event.session_log.status = START";
+}
+
 /// Two workers of servers; what a worker's message takes to arrive varies.
 TEST_F(Observing, TheTimelineKeepsWhatWorkersMeasured) {
     run.run_options.arch = Architecture::kServers;
@@ -114,6 +123,11 @@ TEST_F(Observing, TheTimelineKeepsWhatWorkersMeasured) {
         hook->on_step(run, step);
     }
     hook->on_rank(run, {.rank = 2, .worker = 1, .reason = "rank 2 has died", .live = 1});
+    StepReport last;
+    last.applied = true;
+    last.version = kIterations + 1;
+    last.pushes = {{.worker = 1, .sequence = 1}};
+    hook->on_step(run, last);  // of its next incarnation, whose record is not known
     hook->on_end(run, StopReason::kBudget);
     const ParsedTimeline seen(content(run.run_options.timeline));
     EXPECT_NEAR(seen.seconds("worker 0", "compute"), kIterations * 0.3, 1e-6);
