@@ -5,6 +5,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/train/events.hpp"
+#include "cohort/train/options.hpp"
 
 namespace cohort {
 
