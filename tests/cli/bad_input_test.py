@@ -279,7 +279,7 @@ CASES = [
     ("sweep {toml:title = \"x\"} --out {out}", 2, "[[mode]]"),
     ("sweep {toml:[job];no-train = 1;[[mode]];mode = \"ssgd\"} --out {out}", 2, "line 2, no-train] not a truth value"),
     ("sweep {toml:[[mode]];mode = \"asgdd\"} --out {out} --set no-train=true --set samples=320", 2, "lb-bsp"),
-    ("sweep {toml:[job];batch = 0;[[mode]];mode = \"asgd\"} --out {out}", 2, "line 2, batch]", "1 to 1000000"),
+    ("sweep {toml:[job];batch = 0;[[mode]];mode = \"asgd\"} --out {out}", 2, "line 2, batch]", "at least 1"),
     ("sweep {toml:[job];samples = 1e16;[[mode]];mode = \"asgd\"} --out {out}", 2, "line 2, samples]"),
     ("sweep {toml:seeds = [1, 1];[[mode]];mode = \"asgd\"} --out {out}", 2, "line 1, seeds]"),
     ("sweep {toml:[[mode]];mode = \"asgd\"} --out {out} --set batch", 2, "NAME=VALUE"),
