@@ -5,6 +5,6 @@ namespace cohort {
 ProfilerRange::ProfilerRange(const char* /*name*/) noexcept {
 }
 
-ProfilerRange::~ProfilerRange() = default;
+ProfilerRange::~ProfilerRange() = default;  // NOLINT(performance-trivially-destructible)
 
 }  // namespace cohort

@@ -53,7 +53,7 @@ class WithoutGpu(ProgramTest):
 
     def test_auto_is_the_cpu(self):
         done = self.train("--samples", 40)
-        self.assertRegex(done.stderr, r"device = auto +\(default\)")
+        self.assertNotIn("device =", done.stderr)  # only what was given is listed
         self.assertIn("device cpu: 1 thread", done.stderr)
         done = run("eval", "--data", self.data, "--model-file", self.out() / "model.h5", "--json")
         self.assertEqual(json.loads(done.stdout)["samples"], 200)

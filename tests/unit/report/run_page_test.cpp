@@ -100,7 +100,7 @@ TEST_F(RunPage, SaysWhoWasLostAndWhatFailed) {
     EXPECT_THAT(said({lost}), EndsWith("; worker 1 was lost at 3.0 s and joined again at 5.0 s."));
     const std::string text = report_markdown(read_runs({lost}));
     EXPECT_THAT(text, HasSubstr("**What faults and safety cost**"));
-    EXPECT_THAT(text, HasSubstr("| lost | 0 | 1 | 0.75 | 1 | 0 | 0.00 | 0 |"));
+    EXPECT_THAT(text, HasSubstr("| lost | 0 | 1 | 1 | 0 | 0.00 | 0 |"));
     const std::string failed =
         write("failed", test::run_lines({.summary = false}) +
                             "{\"event\":\"error\",\"message\":\"disk full\",\"exit_code\":3}\n");
@@ -129,6 +129,21 @@ TEST_F(RunPage, LanesHaveTheSharesOfTheTime) {
     // Worker 0 from the bottom of its lane, at 29 + 4 + 14 = 47, up: 14 x 2/9 = 3.1 computing.
     EXPECT_THAT(picture, HasSubstr("class=\"k2\" d=\"M54.0 47.0"));
     EXPECT_THAT(picture, HasSubstr("V43.9H54.0z"));
+}
+
+/// Ten seconds under ssgd, then five more under static:3.
+TEST_F(RunPage, ResumedInAnotherModeEachPartHasItsOwn) {
+    std::string more = test::run_lines({.windows = 0, .summary = false, .mode = "static:3"});
+    more.replace(more.find("start"), 5, "resume");
+    for (int second = 11; second <= 15; ++second) {
+        more += test::train_line(second, 1, "static:3");
+    }
+    const std::string folder =
+        write("a", test::run_lines({.windows = 10, .summary = false, .between = more}));
+    EXPECT_THAT(said({folder}), StartsWith("ssgd, then static:3 has trained for 15.0 s"));
+    EXPECT_THAT(
+        draw_run_lanes(read_runs({folder}), "lanes", 900),
+        AllOf(HasSubstr("<title>at the start</title>"), HasSubstr("<title>0:10: resumed</title>")));
 }
 
 TEST_F(RunPage, LanesHaveWhoWasSlowOrLostFirstAndTheModesWithTheirReasons) {
