@@ -89,7 +89,7 @@ class Timelines(ProgramTest):
         return timeline, sum(counts.values())
 
     def test_servers(self):
-        timeline, iterations = self.real("--arch", "servers", "--mode-schedule", "800:asgd")
+        timeline, iterations = self.real("--arch", "servers", "--mode-schedule", "0:ssgd,800:asgd")
         self.assertIn("switch", {event["name"] for event in timeline.instants})
         self.assertIn("evaluation", {event["name"] for event in timeline.instants})
         self.assertGreater(timeline.arrows["push"], 0.9 * iterations)

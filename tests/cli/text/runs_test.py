@@ -85,7 +85,7 @@ class Text(unittest.TestCase):
                 self.assertEqual(summary["samples_applied"], 1600)
                 self.assertLess(summary["test_perplexity"], unigram / 2)
                 self.assertRegex(log, r"test after 1600 samples: accuracy .*, perplexity [0-9.]+")
-                self.assertRegex(log, r"loss [0-9.]+  perplexity [0-9.]+")
+                self.assertRegex(log, r"perplexity [0-9.]+")
 
     def test_servers_with_one_worker_equal_a_ring_of_one(self):
         losses = []
@@ -213,13 +213,13 @@ class Text(unittest.TestCase):
                 ([*text, self.text, "--tokens", self.text], 3, "not a tokenizer.json"),
                 ([*text, self.text, "--tokens", "bytes", "--vocabulary", 5], 2, "--tokens words only"),
                 ([*text, self.text, "--classes", 5], 2, "no --shape, --classes"),
-                ([*text, self.text, "--context=0"], 2, "1 to 1048576"),
+                ([*text, self.text, "--context=0"], 2, "at least 1"),
                 (["import", "--input", self.text, "--output", self.out() / "a.h5", "--context", 5], 2,
                  "with --format text"),
                 (["import", "--input", self.text, "--test-fraction", 0.2, "--output", self.out() / "a.h5"], 3,
                  "--format"),
                 ([*train, "--target-accuracy", 0.5, "--target-loss", 1], 2, "one of them"),
-                ([*train, "--target-loss=-1"], 2, "0 to 1000000"),
+                ([*train, "--target-loss=-1"], 2, "at least 0"),
                 ([*time_only, "--target-loss", 0.5], 2, "nothing with --no-train"),
                 (["generate"], 2, "--model-file FILE"),
                 ([*model, self.data], 3, "text.h5"),
