@@ -53,7 +53,7 @@ private:
 };
 
 /// Whether a file must outlive a crash of the machine. kRenewed: it is replaced again and again,
-/// and nobody waits for the disk.
+/// and training does not wait for the disk.
 enum class FileLife : std::uint8_t { kKept, kRenewed };
 
 /// A file that gets its name only when complete: it is written under a temporary name in the same

@@ -171,7 +171,6 @@ inline constexpr auto kFields<TrainLine> = std::to_array<Field<TrainLine>>({
     {"updates", member<&TrainLine::updates>},
     {"train_s", member<&TrainLine::train_s>, true},
     {"lr", member<&TrainLine::lr>},
-    {"gradient_norm", member<&TrainLine::gradient_norm>},
     {"samples_per_s", member<&TrainLine::samples_per_s>},
     {"mode", member<&TrainLine::mode>},
     {"live", member<&TrainLine::live>},
@@ -188,9 +187,6 @@ inline constexpr auto kFields<TrainLine> = std::to_array<Field<TrainLine>>({
     {"push_s", column<&WorkerWindow::push_s>},
     {"pull_s", column<&WorkerWindow::pull_s>},
     {"wait_s", column<&WorkerWindow::wait_s>},
-    {"cpu_share", column<&WorkerWindow::cpu_share>},
-    {"rx_bytes_s", column<&WorkerWindow::rx_bytes_s>},
-    {"tx_bytes_s", column<&WorkerWindow::tx_bytes_s>},
     {"batch", column<&WorkerWindow::batch>},
     {"slow", column<&WorkerWindow::slow>},
 });
@@ -271,7 +267,6 @@ inline constexpr auto kFields<RunCheckpoint> = std::to_array<Field<RunCheckpoint
     {"samples_applied", member<&RunCheckpoint::samples_applied>},
     {"path", member<&RunCheckpoint::path>},
     {"pause_s", member<&RunCheckpoint::pause_s>},
-    {"write_s", member<&RunCheckpoint::write_s>},
     {"error", member<&RunCheckpoint::error>},
 });
 
@@ -333,7 +328,6 @@ inline constexpr auto kFields<RunSummary> = std::to_array<Field<RunSummary>>({
     {"regroupings", member<&RunSummary::regroupings>},
     {"stragglers_brief", member<&RunSummary::stragglers_brief>},
     {"lost", member<&RunSummary::lost>},
-    {"returned", member<&RunSummary::rejoined>},
     {"by_worker", member<&RunSummary::workers>},
     {"tta_s", member<&RunSummary::tta_s>},
     {"wall_s", member<&RunSummary::wall_s>},

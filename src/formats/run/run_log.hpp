@@ -58,9 +58,6 @@ struct WorkerWindow {
     double push_s = kUnknown;
     double pull_s = kUnknown;
     double wait_s = kUnknown;
-    double cpu_share = kUnknown;
-    double rx_bytes_s = kUnknown;
-    double tx_bytes_s = kUnknown;
     std::int64_t batch = 0;  ///< samples of its newest mini-batch; 0: not known
     std::optional<StragglerCause> slow;
 };
@@ -76,7 +73,6 @@ struct TrainLine {
     double r2 = kUnknown;          ///< of a regression
     double perplexity = kUnknown;  ///< of text
     double lr = kUnknown;
-    double gradient_norm = kUnknown;
     double samples_per_s = kUnknown;
     std::string mode;  ///< in force at its end
     int live = 0;      ///< workers
@@ -112,7 +108,6 @@ struct RunCheckpoint {
     std::int64_t samples_applied = 0;
     std::string path;
     double pause_s = 0;
-    double write_s = 0;
     std::string error;  ///< empty: it was written
 };
 
@@ -153,7 +148,6 @@ struct RunSummary {
     std::int64_t switches = 0;
     std::int64_t regroupings = 0;
     std::int64_t lost = 0;
-    std::int64_t rejoined = 0;
     std::int64_t stragglers_brief = 0;
     std::optional<double> tta_s;
     double wall_s = kUnknown;

@@ -60,16 +60,18 @@ Json costs_json(const TrainSummary& summary) {
             {"peak_bytes", summary.peak_bytes}};
 }
 
+/// All options, as the command line writes them.
+std::vector<std::pair<std::string, std::string>> listed(const TrainOptions& options) {
+    std::vector<std::pair<std::string, std::string>> values;
+    each_option(options, ListValues{values});
+    return values;
+}
+
 /// The command that starts the run; empty: a program of the user's own, which computes the network.
 std::string command_of(const JobContext& parts, int ranks) {
     if (parts.network != nullptr) {
         return "";
     }
-    const auto listed = [](const TrainOptions& options) {
-        std::vector<std::pair<std::string, std::string>> values;
-        each_option(options, ListValues{values});
-        return values;
-    };
     return command_text(
         (ranks > 1 ? fmt::format("mpirun -np {} ", ranks) : std::string()) + "cohort train",
         listed(parts.options), listed({}), {"overwrite", "resume"});
@@ -86,13 +88,10 @@ std::vector<std::string> hosts_of(const RankMap& map) {
     return hosts;
 }
 
-/// All options, as the command line writes them.
 Json options_json(const TrainOptions& options) {
-    std::vector<std::pair<std::string, std::string>> values;
-    each_option(options, ListValues{values});
     Json all = Json::object();
-    for (auto& [name, value] : values) {
-        all[name] = std::move(value);
+    for (auto& [name, value] : listed(options)) {
+        all[name] = value;
     }
     return all;
 }

@@ -4,12 +4,12 @@
     PYTHONPATH=build/ci/python ddp.py --python build/peers/bin/python3 --runs 7 --results ddp.json
     ddp.py --results ddp.json --show
 
-Four workers train a small network (ddp_job.py), each mini-batch with a sleep in place of a device. Nobody
+Four workers train a small network (ddp_job.py), each mini-batch with a sleep in place of a device. No worker
 is slow, or the last worker takes twice or four times as long. DDP sums over --backend; cohort.torch has a parameter
 server (a fifth process, which computes nothing) and --mode. The two take turns in every setting and run.
 The table has medians over the runs of the seconds until the test loss is --target, and [25 %, 75 %] of them;
 the ratio is the median of the ratios of neighbouring runs, Cohort's seconds to DDP's, with its own range. With
-nobody slow it has the samples per second until then, too.
+no slow worker the table has the samples per second until then, too.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 JOB = pathlib.Path(__file__).with_name("ddp_job.py")
-SLOW = {"nobody slow": 1, "one of four at half speed": 2, "one of four at a quarter": 4}
+SLOW = {"no slow worker": 1, "one of four at half speed": 2, "one of four at a quarter": 4}
 JOB_OPTIONS = ("batch", "sleep_s", "lr", "target", "most_steps", "evaluate_steps", "mode", "backend")
 
 
@@ -83,9 +83,9 @@ def show(results):
     for name, pairs in results["runs"].items():
         columns = [summary([pair[system]["seconds"] for pair in pairs]) for system in ("ddp", "cohort")]
         print(f"| {name} | {columns[0]} | {columns[1]} | {summary(ratios(pairs, 'seconds'))} |")
-    pairs = results["runs"]["nobody slow"]
+    pairs = results["runs"]["no slow worker"]
     columns = [summary([pair[system]["samples_per_s"] for pair in pairs], 0) for system in ("ddp", "cohort")]
-    print(f"| nobody slow, samples/s | {columns[0]} | {columns[1]} | {summary(ratios(pairs, 'samples_per_s'))} |")
+    print(f"| no slow worker, samples/s | {columns[0]} | {columns[1]} | {summary(ratios(pairs, 'samples_per_s'))} |")
 
 
 def main():
