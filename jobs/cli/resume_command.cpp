@@ -36,17 +36,26 @@ bool is_mpirun(const std::vector<std::string>& words) {
 }  // namespace
 
 std::string resume_command(int ranks) {
-    std::vector<std::string> words = words_of(std::to_string(getppid()));
-    if (!is_mpirun(words)) {
-        words = words_of("self");
-        if (ranks > 1) {  // another process has started this one in the place of mpirun
-            const std::array<std::string, 3> mpirun{"mpirun", "-n", std::to_string(ranks)};
-            words.insert(words.begin(), mpirun.begin(), mpirun.end());
-        }
-    }
-    words = resuming(std::move(words));
+    std::vector<std::string> words =
+        resuming(starting(words_of(std::to_string(getppid())), words_of("self"), ranks));
     std::ranges::transform(words, words.begin(), shell_quoted);
     return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::vector<std::string> starting(std::vector<std::string> parent, std::vector<std::string> own,
+                                  int ranks) {
+    if (is_mpirun(parent)) {
+        return parent;
+    }
+    // Slurm's daemon is called "slurmstepd: [JOB.STEP]"; srun, whose words it does not know, may
+    // run on another node.
+    const bool by_srun = !parent.empty() && parent.front().starts_with("slurmstepd");
+    if (ranks > 1 || by_srun) {
+        const std::array<std::string, 3> launcher{by_srun ? "srun" : "mpirun", "-n",
+                                                  std::to_string(ranks)};
+        own.insert(own.begin(), launcher.begin(), launcher.end());
+    }
+    return own;
 }
 
 std::vector<std::string> resuming(std::vector<std::string> words) {

@@ -16,6 +16,18 @@ TEST(ResumeCommand, ResumesInPlaceOfOverwriting) {
                 ElementsAre("cohort", "train", "--resume"));
 }
 
+TEST(ResumeCommand, StartsWithTheLauncher) {
+    const std::vector<std::string> own{"./cohort", "train"};
+    EXPECT_THAT(
+        starting({"/usr/bin/mpirun", "-n", "2", "--bind-to", "none", "./cohort", "train"}, own, 2),
+        ElementsAre("/usr/bin/mpirun", "-n", "2", "--bind-to", "none", "./cohort", "train"));
+    EXPECT_THAT(starting({"slurmstepd: [4711.0]"}, own, 2),
+                ElementsAre("srun", "-n", "2", "./cohort", "train"));
+    EXPECT_THAT(starting({"orted", "-mca", "ess", "env"}, own, 2),
+                ElementsAre("mpirun", "-n", "2", "./cohort", "train"));
+    EXPECT_THAT(starting({}, own, 1), ElementsAre("./cohort", "train"));
+}
+
 TEST(ResumeCommand, IsThatOfThisProcess) {
     EXPECT_THAT(resume_command(1), HasSubstr("jobs_resume_command_test"));
     EXPECT_THAT(resume_command(3), testing::StartsWith("mpirun -n 3 "));
