@@ -5,73 +5,88 @@
 namespace cohort {
 
 EvaluationTracker::EvaluationTracker(std::int64_t every, std::int64_t evaluated_at)
-    : every_(every), started_at_(evaluated_at), started_before_(evaluated_at) {
+    : every_(every), started_at_(evaluated_at) {
 }
 
 bool EvaluationTracker::due(std::int64_t samples) const {
-    return !running_ && samples / every_ > started_at_ / every_;
+    return samples / every_ > started_at_ / every_ &&
+           std::ranges::all_of(running_,
+                               [](const Running& one) { return one.taken && one.pauses; });
+}
+
+bool EvaluationTracker::running(std::uint64_t id) const {
+    return std::ranges::find(running_, id, &Running::id) != running_.end();
 }
 
 std::uint64_t EvaluationTracker::start() {
-    running_ = true;
-    taken_ = false;
-    report_ = {};
-    parts_.clear();
-    return ++id_;
+    running_.push_back({.id = ++last_id_, .parts = {}, .report = {}});
+    return last_id_;
 }
 
 void EvaluationTracker::taken(const TrainProgress& progress, std::int64_t samples, int parts,
                               bool pauses) {
-    started_before_ = started_at_;
+    Running& one = running_.back();
+    one.taken = true;
+    one.pauses = pauses;
+    one.started_before = started_at_;
+    one.parts.resize(static_cast<std::size_t>(parts));  // some may be here
+    one.report.samples_applied = samples;
+    one.report.updates = progress.updates;
+    one.report.train_seconds = progress.train_seconds;
     started_at_ = samples;
-    pauses_ = pauses;
-    taken_ = true;
-    parts_.resize(static_cast<std::size_t>(parts));  // some may be here
-    report_.samples_applied = samples;
-    report_.updates = progress.updates;
-    report_.train_seconds = progress.train_seconds;
 }
 
 std::optional<EvaluationReport> EvaluationTracker::part(const EvaluatedPart& part) {
+    const auto one = std::ranges::find(running_, part.id, &Running::id);
     const auto index = static_cast<std::size_t>(part.part);
-    if (!running_ || part.id != id_ || (taken_ && index >= parts_.size())) {
+    if (one == running_.end() || (one->taken && index >= one->parts.size())) {
         return std::nullopt;
     }
-    parts_.resize(std::max(parts_.size(), index + 1));
-    parts_[index] = part;
-    if (!taken_ || !missing().empty()) {
+    one->parts.resize(std::max(one->parts.size(), index + 1));
+    one->parts[index] = part;
+    if (!one->taken || !one->missing().empty()) {
         return std::nullopt;
     }
-    running_ = false;
-    double loss_sum = 0;  // in the order of the parts, not of their arrival
-    double correct = 0;
-    for (const auto& one : parts_) {
-        loss_sum += one->loss_sum;
-        correct += one->correct;
-        report_.samples += one->samples;
-        report_.seconds = pauses_ ? std::max(report_.seconds, one->seconds) : 0;
-    }
-    const double samples = static_cast<double>(std::max<std::int64_t>(report_.samples, 1));
-    report_.accuracy = correct / samples;
-    report_.loss = loss_sum / samples;
-    return report_;
+    const EvaluationReport report = one->finished();
+    running_.erase(one);
+    return report;
 }
 
-void EvaluationTracker::abandon() {
-    running_ = false;
+EvaluationReport EvaluationTracker::Running::finished() {
+    double loss_sum = 0;  // in the order of the parts, not of their arrival
+    double correct = 0;
+    for (const auto& one : parts) {
+        loss_sum += one->loss_sum;
+        correct += one->correct;
+        report.samples += one->samples;
+        report.seconds = pauses ? std::max(report.seconds, one->seconds) : 0;
+    }
+    const double samples = static_cast<double>(std::max<std::int64_t>(report.samples, 1));
+    report.accuracy = correct / samples;
+    report.loss = loss_sum / samples;
+    return report;
 }
 
 void EvaluationTracker::give_up() {
-    if (running_ && taken_) {
-        started_at_ = started_before_;
+    for (; pausing(); running_.pop_back()) {
+        if (running_.back().taken) {
+            started_at_ = running_.back().started_before;
+        }
     }
-    running_ = false;
+}
+
+bool EvaluationTracker::pausing() const noexcept {
+    return !running_.empty() && running_.back().pauses;
 }
 
 std::vector<int> EvaluationTracker::missing() const {
+    return running_.empty() ? std::vector<int>() : running_.front().missing();
+}
+
+std::vector<int> EvaluationTracker::Running::missing() const {
     std::vector<int> missing;
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-        if (!parts_[i]) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (!parts[i]) {
             missing.push_back(static_cast<int>(i));
         }
     }

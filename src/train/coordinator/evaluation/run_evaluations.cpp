@@ -44,7 +44,7 @@ void RunEvaluations::add_due(std::int64_t samples, bool together, UpdateExtras& 
 }
 
 void RunEvaluations::taken(const UpdateExtras& extras, int parts) {
-    if (tracker_.running() && extras.evaluation == tracker_.id()) {
+    if (tracker_.running(extras.evaluation)) {
         const TrainProgress& progress = reporter_.progress();
         tracker_.taken(progress, progress.samples_applied, parts, extras.snapshot.gather == 0);
     }
@@ -58,15 +58,9 @@ void RunEvaluations::arrived(const EvaluatedPart& part) {
 }
 
 void RunEvaluations::arrived(const Gathered& snapshot) {
-    if (evaluator_ && tracker_.running() && snapshot.id == tracker_.id()) {
+    if (evaluator_ && tracker_.running(snapshot.id)) {
         check_invariant(evaluator_->submit(snapshot.id, snapshot.parameters, snapshot.state),
                         "one evaluation at a time");
-    }
-}
-
-void RunEvaluations::worker_lost() {
-    if (tracker_.pausing()) {
-        tracker_.give_up();
     }
 }
 

@@ -28,9 +28,9 @@ public:
     void taken(const UpdateExtras& extras, int parts);
     void arrived(const EvaluatedPart& part);
     void arrived(const Gathered& snapshot);
-    /// A part of the running evaluation may not come any more: it is due again.
-    void worker_lost();
-    /// Training waits for the evaluation that is running.
+    /// A part of an evaluation by workers may not come any more: it is due again.
+    void worker_lost() { tracker_.give_up(); }
+    /// Training waits for an evaluation that is running.
     [[nodiscard]] bool pausing() const noexcept { return tracker_.pausing(); }
     [[nodiscard]] bool running() const noexcept { return tracker_.running(); }
     /// World ranks that owe a part of it.
@@ -42,7 +42,7 @@ public:
     [[nodiscard]] bool wanted_at_end() const;
     /// An evaluation by all workers.
     [[nodiscard]] UpdateExtras start_last();
-    /// The run ends without the evaluation that is running.
+    /// The run ends without what is running.
     void abandon() { tracker_.abandon(); }
 
 private:

@@ -32,8 +32,9 @@ TEST(EvaluationTracker, IsDueOncePerPeriodEvenWhenUpdatesStraddle) {
     EXPECT_FALSE(desk.due(90));
     EXPECT_TRUE(desk.due(120));
     const std::uint64_t id = desk.start();
-    desk.taken(at(120), 120, 1, true);
-    EXPECT_FALSE(desk.due(230)) << "one at a time";
+    EXPECT_FALSE(desk.due(230)) << "one snapshot at a time";
+    desk.taken(at(120), 120, 1, false);
+    EXPECT_FALSE(desk.due(230)) << "one at a time beside training";
     EXPECT_TRUE(desk.part({.id = id, .part = 0, .samples = 1}));
     EXPECT_FALSE(desk.due(180));
     EXPECT_TRUE(desk.due(230));
@@ -72,6 +73,28 @@ TEST(EvaluationTracker, KeepsPartsThatOvertakeTheNewsOfTheirRound) {
     ASSERT_TRUE(report);
     EXPECT_DOUBLE_EQ(report->accuracy, 0.5);
     EXPECT_EQ(report->samples_applied, 110);
+}
+
+/// Workers have done their parts before they go on, but what they say of them may take its time.
+TEST(EvaluationTracker, IsDueBeforeLatePartsOfTheOneBefore) {
+    EvaluationTracker desk(100, 0);
+    const std::uint64_t first = desk.start();
+    desk.taken(at(120), 120, 2, true);
+    EXPECT_FALSE(desk.part({.id = first, .part = 0, .correct = 1, .samples = 1}));
+    EXPECT_FALSE(desk.due(180));
+    ASSERT_TRUE(desk.due(230));
+    const std::uint64_t second = desk.start();
+    desk.taken(at(230), 230, 2, true);
+    EXPECT_FALSE(desk.part({.id = second, .part = 0, .correct = 0, .samples = 1}));
+    EXPECT_THAT(desk.missing(), ElementsAre(1)) << "of the first";
+    const auto report = desk.part({.id = first, .part = 1, .correct = 1, .samples = 1});
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->samples_applied, 120);
+    EXPECT_DOUBLE_EQ(report->accuracy, 1);
+    desk.give_up();
+    EXPECT_FALSE(desk.running());
+    EXPECT_FALSE(desk.due(199));
+    EXPECT_TRUE(desk.due(230));
 }
 
 TEST(EvaluationTracker, IsDueAgainWhenItIsGivenUp) {
