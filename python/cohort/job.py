@@ -110,6 +110,7 @@ class Job:
     rank, size     of this process, among all
     is_worker      else a server
     workers        of the job
+    local_rank     among the workers, or the servers, of this host: the number of its GPU
     threads        with which this rank is to compute
     After the loop, on rank 0: summary, the numbers of the run as the last line of metrics.jsonl has
     them; stopped, somebody has asked for its end.
@@ -137,6 +138,7 @@ class Job:
         self.size: int = self._core.size
         self.is_worker: bool = self._core.is_worker
         self.workers: int = self._core.workers
+        self.local_rank: int = self._core.local_rank
         self.threads: int = self._core.threads
 
     @property

@@ -2,11 +2,13 @@
 
 A module's parameters become views of one flat buffer, which parameters from servers, or a ring's
 updates, change between two leases. A hook on every parameter counts down what is still missing of a
-range of the gradient; a range that is complete leaves while backward goes on.
+range of the gradient; a range that is complete leaves while backward goes on. A module on a GPU has
+buffers of its own there, which are copied from and to the job's.
 """
 
 from __future__ import annotations
 
+import collections
 import copy
 import math
 import os
@@ -32,9 +34,9 @@ def attach(net: torch.nn.Module, job: Job, optimizer: SGD | AdamW,
            evaluate: Evaluation | None = None, test_samples: int = 0) -> torch.nn.Module:
     """Gives the job a module to train, before its loop; the optimizer runs where the updates do.
 
-    net: on the CPU, parameters and floating-point buffers in float32. Its initial values on rank 0
-         are everybody's. Buffers of whole numbers, and those that are not finite when this is called
-         (masks of -inf), stay each rank's own, as frozen parameters do.
+    net: parameters and floating-point buffers in float32, all on the CPU or all on one GPU. Its
+         initial values on rank 0 are everybody's. Buffers of whole numbers, and those that are not
+         finite when this is called (masks of -inf), stay each rank's own, as frozen parameters do.
     evaluate: (module in eval mode, ids [n]) -> (mean loss, number of correct ones) of samples of the
               test set, under no_grad; None: nothing is evaluated
     test_samples: size of the test set
@@ -96,32 +98,110 @@ def _checksum(net: torch.nn.Module, sent: Collection[str]) -> int:
 
 
 def _array(tensor: torch.Tensor) -> numpy.ndarray:
-    return tensor.detach().numpy()
+    return tensor.detach().cpu().numpy()
+
+
+def _has_own_memory(device: torch.device) -> bool:
+    return device.type != "cpu"
+
+
+class _HostMemory:
+    """The flat parameters, gradient and state of a model, where a module on the CPU uses them."""
+
+    def __init__(self, model: Any, announce: Callable[[int, int], None]) -> None:
+        self.parameters = torch.from_numpy(model.parameters)
+        self.gradient = torch.from_numpy(model.gradients)
+        self.state = torch.from_numpy(model.state)
+        self._announce = announce
+
+    def load(self) -> None:
+        """Before a step or an evaluation: the job's values are the module's."""
+
+    def final(self, begin: int, end: int) -> None:
+        """[begin, end) of the gradient is complete."""
+        self._announce(begin, end)
+
+    def finish(self) -> None:
+        """The step is over: returns when everything has been announced."""
+
+
+class _DeviceMemory:
+    """The same for a module on a GPU: buffers there, and pinned ones on the way to the job's.
+
+    A range of the gradient is copied on a stream of its own, behind what backward has queued so
+    far, and announced when it is there: looked at with every later range, waited for at the end.
+    The state, which backward does not change, goes before the first range: servers want it first.
+    """
+
+    def __init__(self, model: Any, announce: Callable[[int, int], None],
+                 device: torch.device) -> None:
+        self._host = _HostMemory(model, announce)
+        job_side = (self._host.parameters, self._host.gradient, self._host.state)
+        self.parameters, self.gradient, self.state = [
+            torch.zeros_like(flat, device=device) for flat in job_side]
+        self._pinned_gradient, self._pinned_state = [
+            torch.empty_like(flat, pin_memory=device.type == "cuda") for flat in job_side[1:]]
+        self._backend = torch.get_device_module(device)
+        self._device = device
+        self._copying = self._backend.Stream(device)
+        self._state_is_due = True
+        self._under_way: collections.deque[tuple[int, int, Any]] = collections.deque()
+
+    def load(self) -> None:
+        self.parameters.copy_(self._host.parameters)
+        self.state.copy_(self._host.state)
+        self.gradient.zero_()
+        self._state_is_due = True
+
+    def final(self, begin: int, end: int) -> None:
+        self._copying.wait_stream(self._backend.current_stream(self._device))
+        with self._backend.stream(self._copying):
+            if self._state_is_due and not self._under_way:
+                self._pinned_state.copy_(self.state, non_blocking=True)
+            self._pinned_gradient[begin:end].copy_(self.gradient[begin:end], non_blocking=True)
+            there = self._backend.Event()
+            there.record(self._copying)
+        self._under_way.append((begin, end, there))
+        while self._under_way and self._under_way[0][2].query():
+            self._hand_over()
+
+    def finish(self) -> None:
+        while self._under_way:
+            self._under_way[0][2].synchronize()
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        begin, end, _ = self._under_way.popleft()
+        if self._state_is_due:
+            self._host.state.copy_(self._pinned_state)
+            self._state_is_due = False
+        self._host.gradient[begin:end].copy_(self._pinned_gradient[begin:end])
+        self._host.final(begin, end)
 
 
 class _Binding:
-    """A module whose tensors are views of a model's memory.
+    """A module whose tensors are views of a model's flat memory."""
 
-    ranges: (begin, end) of the flat gradient, floats; of_parameter[i] the range of parameter i
-    """
-
-    def __init__(self, net: torch.nn.Module, model: Any, own_buffers: Collection[str]) -> None:
+    def __init__(self, net: torch.nn.Module, model: Any, own_buffers: Collection[str],
+                 announce: Callable[[int, int], None]) -> None:
         self.net = net
         self.parameters = _trained(net)
         self.gradients = []
         self.state = _state(net, own_buffers)
-        self.flat = torch.from_numpy(model.parameters)
-        flat_gradient = torch.from_numpy(model.gradients)
-        flat_state = torch.from_numpy(model.state)
+        device = self.parameters[0][1].device
+        self.memory = (_DeviceMemory(model, announce, device) if _has_own_memory(device)
+                       else _HostMemory(model, announce))
         self.begins = list(model.parameter_offsets)
         for (_, parameter), begin in zip(self.parameters, self.begins):
             end = begin + parameter.numel()
-            parameter.data = self.flat[begin:end].view(parameter.shape)
-            self.gradients.append(flat_gradient[begin:end].view(parameter.shape))
+            parameter.data = self.memory.parameters[begin:end].view(parameter.shape)
+            self.gradients.append(self.memory.gradient[begin:end].view(parameter.shape))
         for (_, buffer), begin in zip(self.state, model.state_offsets):
-            buffer.data = flat_state[begin:begin + buffer.numel()].view(buffer.shape)
+            buffer.data = self.memory.state[begin:begin + buffer.numel()].view(buffer.shape)
 
     def unbind(self) -> None:
+        """The tensors keep the job's newest values."""
+        self.memory.load()
         for _, tensor in self.parameters + self.state:
             tensor.data = tensor.data.clone()
         for _, parameter in self.parameters:
@@ -129,16 +209,15 @@ class _Binding:
 
 
 class _Countdown:
-    """Counts the gradients of a step that are still missing, by range, and announces those ranges
-    that have them all."""
+    """Counts the gradients of a step that are still missing, by range, and tells the memory which
+    ranges have them all."""
 
-    def __init__(self, binding: _Binding, job: Job) -> None:
+    def __init__(self, binding: _Binding) -> None:
         self.binding = binding
-        self.job = job
         self.ranges: list[tuple[int, int]] = []
         self.range_of: list[int] = []
         self.members: list[int] = []
-        total = len(binding.flat)
+        total = len(binding.memory.parameters)
         begins = binding.begins + [total]
         first = 0
         for i in range(len(binding.begins)):
@@ -156,6 +235,7 @@ class _Countdown:
         return lambda parameter: self.gradient(index, parameter)
 
     def begin(self) -> None:
+        self.binding.memory.load()
         self.missing = list(self.members)
         self.seen = [False] * len(self.range_of)
         for (_, parameter), gradient in zip(self.binding.parameters, self.binding.gradients):
@@ -177,7 +257,7 @@ class _Countdown:
         number = self.range_of[index]
         self.missing[number] -= 1
         if self.missing[number] == 0:
-            self.job.core.announce(*self.ranges[number])
+            self.binding.memory.final(*self.ranges[number])
 
     def end(self, loss: float) -> None:
         """Parameters without a gradient have one of zeros."""
@@ -186,7 +266,8 @@ class _Countdown:
                            "before it")
         for number in range(len(self.ranges) - 1, -1, -1):
             if self.missing[number] > 0:
-                self.job.core.announce(*self.ranges[number])
+                self.binding.memory.final(*self.ranges[number])
+        self.binding.memory.finish()
         self.seen = []
 
     def remove(self) -> None:
@@ -209,9 +290,12 @@ class _Module:
         if not trained:
             raise JobError("[attach] the module has no parameter that requires a gradient")
         for name, tensor in trained + state:
-            if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
-                raise JobError(f"[{name}] cannot be trained here; expected float32 on the CPU, got "
-                               f"{tensor.dtype} on {tensor.device}; try net.float().cpu()")
+            if tensor.dtype != torch.float32 or tensor.device.type not in ("cpu", "cuda"):
+                raise JobError(f"[{name}] cannot be trained here; expected float32 on the CPU or a "
+                               f"GPU, got {tensor.dtype} on {tensor.device}; try net.float().cpu()")
+            if tensor.device != trained[0][1].device:
+                raise JobError(f"[{name}] is on {tensor.device}, {trained[0][0]} on "
+                               f"{trained[0][1].device}; expected one device, try net.to(device)")
         self.parameters = [(name, _array(tensor)) for name, tensor in trained]
         self.state = [(name, _array(tensor)) for name, tensor in state]
         layout = repr([(name, tuple(tensor.shape)) for name, tensor in trained + state])
@@ -224,7 +308,7 @@ class _Module:
     def begin(self, model: Any) -> None:
         self._check_layout()
         if self._countdown is None:
-            self._countdown = _Countdown(self._bind(model), self._job)
+            self._countdown = _Countdown(self._bind(model))
         self._countdown.begin()
 
     def end(self, loss: float) -> None:
@@ -232,6 +316,7 @@ class _Module:
 
     def evaluate(self, model: Any, ids: numpy.ndarray) -> tuple[float, float]:
         binding = self._bind(model)
+        binding.memory.load()
         were_training = [(module, module.training) for module in binding.net.modules()]
         binding.net.eval()
         try:
@@ -255,7 +340,8 @@ class _Module:
         if model.number not in self._bindings:
             own = self._job.is_worker and model.number == 0
             self._bindings[model.number] = _Binding(
-                self._net if own else copy.deepcopy(self._net), model, self._own_buffers)
+                self._net if own else copy.deepcopy(self._net), model, self._own_buffers,
+                lambda begin, end: self._job.core.announce(begin, end))
             if own:
                 self._layout = _layout(_tensors(self._net, self._own_buffers))
         return self._bindings[model.number]

@@ -123,6 +123,10 @@ class Sums(TorchTest):
     def test_one_process(self):
         self.check_against_one_process(1, 0, 6, arch="ring")
 
+    def test_in_memory_of_their_own(self):
+        for ranks, first, options in ((4, 1, SERVERS), (3, 0, {"arch": "ring"})):
+            self.check_against_one_process(ranks, first, 6, copies=True, overwrite=True, **options)
+
 
 class Runs(TorchTest):
 
@@ -136,6 +140,12 @@ class Runs(TorchTest):
             self.assertGreaterEqual(summary["samples_applied"], 8192)
             self.check_accounts(summary)
             self.assertGreater(summary["test_accuracy"], 0.6, options)
+
+    def test_memory_of_their_own_changes_no_result(self):
+        results = [self.run_job(2, samples=2048, overwrite=True, mode="ssgd", copies=copies, **SERVERS)[0]
+                   for copies in (False, True)]
+        self.assertEqual(results[0]["test_loss"], results[1]["test_loss"])
+        self.assertEqual(results[0]["test_accuracy"], results[1]["test_accuracy"])
 
     def test_a_killed_worker_does_not_end_the_job(self):
         summary, log = self.run_job(4, recovery=True, samples=3000, mode="asgd", pause=0.02,
@@ -277,7 +287,9 @@ class Mistakes(TorchTest):
     def test_modules_that_cannot_be_trained(self):
         for text, make in (("no parameter that requires a gradient", "torch.nn.ReLU()"),
                            ("try net.float().cpu()", "torch.nn.Linear(2, 2).half()"),
-                           ("got torch.complex64", "torch.nn.Linear(2, 2, dtype=torch.complex64)")):
+                           ("got torch.complex64", "torch.nn.Linear(2, 2, dtype=torch.complex64)"),
+                           ("on the CPU or a GPU, got torch.float32 on meta",
+                            "torch.nn.Linear(2, 2, device='meta')")):
             done = self.run_script(f"cohort.torch.attach({make}, job, cohort.SGD())")
             self.assertEqual(done.returncode, 1)
             self.assertIn(text, done.stderr)

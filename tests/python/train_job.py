@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A small job for torch_test.py.   train_job.py OPTIONS [--out FOLDER] [--resume]
 (OPTIONS: JSON, those of cohort.join; "trouble"; "notes", a folder. jobs/launch.sh looks for the others.)
+"copies": the module computes in memory of its own, as on a GPU; PyTorch's stand-ins for streams and events do nothing.
 
 Every worker writes the ids of its leases, and the loss of each, to NOTES/RANK.json; every rank its process to
 NOTES/RANK.pid.
@@ -56,6 +57,8 @@ def main():
     trouble = options.pop("trouble", None)
     notes = options.pop("notes", None)
     pause = options.pop("pause", 0)
+    if options.pop("copies", False):
+        cohort.torch._has_own_memory = lambda device: True
     x, y = data()
 
     def evaluate(net, ids):
