@@ -155,11 +155,10 @@ void bind_job(py::module_& module) {
             })
         .def_property_readonly("workers",
                                [](const ProgramJob& job) { return job.world().map().workers(); })
-        .def_property_readonly(
-            "local_rank",
-            [](const ProgramJob& job) {
-                return job.world().map().place_in_role(job.world().rank());
-            })
+        .def_property_readonly("local_rank",
+                               [](const ProgramJob& job) {
+                                   return job.world().map().place_in_role(job.world().rank());
+                               })
         .def_property_readonly("threads", &ProgramJob::threads)
         .def_property_readonly("stopped", &ProgramJob::stopped)
         .def("start", start)
