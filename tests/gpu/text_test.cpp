@@ -1,6 +1,6 @@
 // The language models of the zoo on every backend beside the CPU: one step, and steps with AdamW
 // and a limit on the gradient's norm. Small windows and vocabularies, so that a GPU of loops
-// computes them.
+// computes them. Attention where scores are large.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -123,6 +123,51 @@ TEST_P(TextModels, StepsFollowTheCpu) {
         EXPECT_NEAR(got[step], wanted[step], limit * wanted[step]) << "step " << step;
     }
     EXPECT_LT(got[4], got[0]);
+}
+
+class AttentionOn : public ::testing::TestWithParam<Backend> {
+protected:
+    static constexpr std::int64_t kWidth = 8;  // cuDNN has engines for it
+
+    void SetUp() override { need(GetParam()); }
+
+    /// Causal attention of one head; the input itself is queries, keys and values, of which only
+    /// the first elements are not zero. @param rows  query, key and value of a position, in turn
+    static std::vector<float> attend(const std::vector<float>& rows) {
+        const auto positions = static_cast<std::int64_t>(rows.size()) / 3;
+        GraphBuilder net("attend", Shape{positions, 3 * kWidth});
+        const Value x = net.attention(net.input(), {.heads = 1, .causal = true});
+        const Graph graph = net.finish_regression(net.linear(x, {.features = kWidth}));
+        const auto owned = GetParam().replica(graph);
+        std::vector<float> parameters(owned->replica.parameters().size(), 0.0F);
+        for (std::size_t f = 0; f < kWidth; ++f) {  // the linear layer changes nothing
+            parameters[f * (kWidth + 1)] = 1;
+        }
+        assign(owned->replica, owned->replica.parameters(), parameters);
+        std::vector<float> samples(rows.size() * kWidth, 0.0F);
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            samples[i * kWidth] = rows[i];
+        }
+        std::vector<float> outputs(static_cast<std::size_t>(positions * kWidth));
+        owned->replica.infer({.samples = samples.data(), .size = 1}, outputs);
+        std::vector<float> first;
+        for (std::size_t t = 0; t < outputs.size(); t += kWidth) {
+            first.push_back(outputs[t]);
+        }
+        return first;
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionOn, ::testing::ValuesIn(all_backends()), backend_name);
+
+TEST_P(AttentionOn, BearsLargeScoresAndShowsNan) {
+    std::vector<float> rows{128, 128, 1, 128, -128, 2, -128, 128, 6};
+    EXPECT_EQ(attend(rows), (std::vector<float>{1, 1, 2}));
+    rows[4] = std::nanf("");
+    const std::vector<float> seen = attend(rows);
+    EXPECT_EQ(seen[0], 1);  // it sees itself alone
+    EXPECT_TRUE(std::isnan(seen[1]));
+    EXPECT_TRUE(std::isnan(seen[2]));
 }
 
 }  // namespace

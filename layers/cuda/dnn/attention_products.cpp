@@ -9,6 +9,7 @@ namespace {
 /// Scores of the samples that are worked on at a time take at most this, if it is more than one:
 /// with the gradient they stay within the second-level cache (40 MiB of an A100, 50 of an H100).
 constexpr std::size_t kScoreBytes = std::size_t{16} << 20;
+constexpr std::int64_t kMostMatrices = 65535;  // of a product: blocks of a grid in its third extent
 
 }  // namespace
 
@@ -26,7 +27,8 @@ AttentionProducts::AttentionProducts(const AttentionSpec& spec, const KernelCont
     sample_.padded_positions = up(sample_.positions);
     sample_.padded_width = up(sample_.width);
     const std::size_t bytes = static_cast<std::size_t>(sample_.scores()) * sizeof(float);
-    most_ = static_cast<std::int64_t>(std::max<std::size_t>(kScoreBytes / bytes, 1));
+    most_ = std::clamp(static_cast<std::int64_t>(kScoreBytes / bytes), std::int64_t{1},
+                       std::max<std::int64_t>(kMostMatrices / sample_.heads, 1));
 }
 
 KernelMemory AttentionProducts::prepare(std::int64_t samples) {
