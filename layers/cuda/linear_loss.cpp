@@ -22,7 +22,8 @@ public:
         // Of F V numbers of the weight's gradient 8 bytes are read and written per part, of the
         // V logits of a row 12 and more (written, read twice, replaced, read twice, 2 bytes each):
         // with 4 F rows the gradient is a sixth of the traffic.
-        most_ = std::max<std::int64_t>(4 * features_ / positions_, 1);
+        const std::int64_t unit = aligned_samples();
+        most_ = (std::max<std::int64_t>(4 * features_ / positions_, 1) + unit - 1) / unit * unit;
         traits_.output = {Shape{positions_, classes_}, 1, type_};
         traits_.forward_passes = 0;  // its output is never in memory
         traits_.weight_bytes =
@@ -85,6 +86,15 @@ public:
     }
 
 private:
+    /// Parts of so many samples begin at multiples of the 16 bytes that products rely on.
+    [[nodiscard]] std::int64_t aligned_samples() const {
+        const auto bytes = static_cast<std::size_t>(positions_ * features_) * element_bytes(type_);
+        std::size_t samples = 1;
+        while (samples * bytes % 16 != 0) {
+            samples *= 2;
+        }
+        return static_cast<std::int64_t>(samples);
+    }
     [[nodiscard]] std::size_t logit_bytes(std::int64_t rows) const {
         return cuda::padded(static_cast<std::size_t>(rows * classes_) * element_bytes(type_));
     }

@@ -171,6 +171,11 @@ cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t operatio
                       const void* /*c*/, cublasLtMatrixLayout_t /*c_layout*/, void* d,
                       cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* /*algorithm*/,
                       void* workspace, std::size_t bytes, cudaStream_t /*stream*/) {
+    for (const void* matrix : {a, b, static_cast<const void*>(d)}) {  // as preferences promise
+        if (reinterpret_cast<std::uintptr_t>(matrix) % 16 != 0) {
+            return CUBLAS_STATUS_INVALID_VALUE;
+        }
+    }
     const Product product{*reinterpret_cast<Operation*>(operation),
                           *reinterpret_cast<Layout*>(a_layout),
                           *reinterpret_cast<Layout*>(b_layout),
