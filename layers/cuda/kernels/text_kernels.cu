@@ -2,10 +2,10 @@
 //
 // The gradient of a row is the sum over the places where its token stands. A thread per place
 // counts the places that come before its own when they are sorted by token, equal ones by place:
-// its own number in that order. Comparisons of every place with every other cost less than the
-// launches of a sort that compares few: 16,384 places are 2^28 comparisons, those of two tokens
-// for a product of the layer's. Then a block per different token adds up its rows: eight threads a
-// column, whose sums are added first to last.
+// that is where it stands in this order. Every place is compared with every other, in one launch:
+// 16,384 places take 2^28 times six operations, by arithmetic 60 us of an H100's 2.9e13 per second,
+// GPT-2's products of such a batch 20 ms (12e12 at 6e14 per second). Then a block per different
+// token adds up its rows: eight threads a column, whose sums are added first to last.
 #include "layers/cuda/kernels/text_kernels.hpp"
 #include "tensor/cuda/element_map.cuh"
 
