@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "cohort/layers/layer.hpp"
 #include "layers/cpu/bf16_borders.hpp"
@@ -35,6 +36,9 @@ struct EmbeddingSpec {
 struct PositionSpec {
     PositionOptions options;
 };
+/// The table of sines and cosines, [T,F]; see position.cpp.
+[[nodiscard]] std::vector<float> position_waves(const Shape& shape);
+
 struct LayerNormSpec {
     LayerNormOptions options;
 };
@@ -134,6 +138,9 @@ struct LossExtents {
     std::int64_t rows = 1;     ///< labels; 1 for squared errors
     std::int64_t outputs = 0;  ///< per row: classes, or numbers with a target each
 };
+/// A linear layer on a sequence and its softmax cross entropy; see Layer::compile_with_loss.
+[[nodiscard]] MadeKernel make_cuda_linear_loss(const LinearSpec& spec,
+                                               const KernelContext& context);
 [[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(LossKind kind,
                                                          const KernelContext& context,
                                                          const LossExtents& extents);

@@ -57,6 +57,9 @@ MadeKernel make_cuda_kernel(const LayerNormSpec& /*spec*/, const KernelContext& 
 MadeKernel make_cuda_kernel(const AttentionSpec& /*spec*/, const KernelContext& /*context*/) {
     refuse();
 }
+MadeKernel make_cuda_linear_loss(const LinearSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
 std::unique_ptr<LossKernel> make_cuda_loss(LossKind /*kind*/, const KernelContext& /*context*/,
                                            const LossExtents& /*extents*/) {
     refuse();

@@ -146,9 +146,11 @@ public:
     /// On sequences, whose logits are many.
     [[nodiscard]] std::unique_ptr<Kernel> compile_with_loss(
         const KernelContext& context) const override {
-        const bool fits = context.device.kind() == DeviceKind::kCpu && !spec_.relu &&
-                          context.inputs.at(0).shape.rank() == 2;
-        return fits ? make_linear_loss(spec_, context) : nullptr;
+        if (spec_.relu || context.inputs.at(0).shape.rank() != 2) {
+            return nullptr;
+        }
+        return context.device.kind() == DeviceKind::kCuda ? make_cuda_linear_loss(spec_, context)
+                                                          : make_linear_loss(spec_, context);
     }
     [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
         return spec_.relu ? nullptr : std::make_shared<Linear>(LinearSpec{spec_.options, true});

@@ -11,9 +11,8 @@
 #include "layers/kernels.hpp"
 
 namespace cohort {
-namespace {
 
-std::vector<float> sinusoids(const Shape& shape) {
+std::vector<float> position_waves(const Shape& shape) {
     std::vector<float> table(static_cast<std::size_t>(shape.elements()));
     for (std::int64_t t = 0; t < shape[0]; ++t) {
         for (std::int64_t f = 0; f < shape[1]; ++f) {
@@ -28,6 +27,8 @@ std::vector<float> sinusoids(const Shape& shape) {
     return table;
 }
 
+namespace {
+
 class PositionCpu final : public Kernel {
 public:
     PositionCpu(const PositionSpec& spec, const KernelContext& context)
@@ -38,7 +39,7 @@ public:
         traits_.backward_reads_inputs = false;
         traits_.pass_through_input = options_.scale == 1.0F ? 0 : -1;
         if (!options_.learned) {
-            sinusoids_ = sinusoids(context.inputs[0].shape);
+            waves_ = position_waves(context.inputs[0].shape);
         }
     }
 
@@ -47,7 +48,7 @@ public:
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        const float* table = options_.learned ? binding_.parameters[0] : sinusoids_.data();
+        const float* table = options_.learned ? binding_.parameters[0] : waves_.data();
         for (std::int64_t n = 0; n < slice.samples; ++n) {
             scaled_sum(options_.scale, slice.inputs[0] + n * floats_, table,
                        slice.output + n * floats_, floats_);
@@ -75,7 +76,7 @@ public:
 private:
     PositionOptions options_;
     std::int64_t floats_;  ///< of a sample
-    std::vector<float> sinusoids_;
+    std::vector<float> waves_;
     MemberSums sums_;
 };
 

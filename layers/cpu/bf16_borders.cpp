@@ -87,11 +87,12 @@ public:
                                    slice.output_gradient);
         }
     }
-    LossSums backward_with_loss(const KernelSlice& slice, const LossSlice& loss) override {
+    LossSums backward_with_loss(const KernelSlice& slice, const LossSlice& labels,
+                                LossKernel& loss) override {
         Wide wide(*this, slice);
         wide.widen_inputs();
         wide.make_input_gradients();
-        const LossSums sums = inner_->backward_with_loss(wide.complete(), loss);
+        const LossSums sums = inner_->backward_with_loss(wide.complete(), labels, loss);
         wide.hand_back_input_gradients();
         return sums;
     }

@@ -68,7 +68,8 @@ public:
         used_[0] = binding_.adds ? 1 : 0;
     }
 
-    LossSums backward_with_loss(const KernelSlice& slice, const LossSlice& loss) override {
+    LossSums backward_with_loss(const KernelSlice& slice, const LossSlice& labels,
+                                LossKernel& /*loss*/) override {
         const std::int64_t rows = slice.samples * positions_;
         LossSums sums;
         for (std::int64_t first = 0; first < rows; first += kRows) {
@@ -76,8 +77,8 @@ public:
             const Chunk chunk{
                 .rows = count,
                 .inputs = slice.inputs[0] + first * features_,
-                .labels = loss.labels + first,
-                .scale = loss.scale / static_cast<float>(positions_),
+                .labels = labels.labels + first,
+                .scale = labels.scale / static_cast<float>(positions_),
                 .gradient = slice.input_gradients[0] == nullptr
                                 ? nullptr
                                 : slice.input_gradients[0] + first * features_,

@@ -1,15 +1,10 @@
-// Linear layer on a GPU: products by cuBLASLt, with a bias that no ReLU follows in their epilogue
-// where it has an algorithm for that. A sequence [T,F] is T rows with one weight. The weight's
-// gradient is single precision and goes straight to the flat buffer.
+// Linear layer on a GPU. A sequence [T,F] is T rows with one weight.
 #include <algorithm>
-#include <map>
 
-#include "layers/cuda/dnn/product.hpp"
+#include "layers/cuda/dnn/linear_products.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
-#include "layers/cuda/kernels/linear_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {
@@ -17,138 +12,65 @@ namespace {
 class LinearCuda final : public Kernel {
 public:
     LinearCuda(const LinearSpec& spec, const KernelContext& context)
-        : spec_(spec),
-          context_(context),
+        : relu_(spec.relu),
+          training_(context.training),
           support_(cuda::support_of(context)),
           positions_(context.inputs.at(0).shape.rank() == 2 ? context.inputs[0].shape[0] : 1),
-          inputs_(context.inputs[0].shape.elements() / positions_),
           outputs_(spec.options.features),
-          type_(context.inputs[0].type) {
-        const bool sequence = context.inputs[0].shape.rank() == 2;
-        traits_.output = {sequence ? Shape{positions_, outputs_} : Shape{outputs_}, 1, type_};
-        traits_.backward_reads_output = spec.relu;
-        traits_.weight_bytes = static_cast<std::size_t>(inputs_ * outputs_) * element_bytes(type_);
+          products_(spec, context, context.inputs[0].shape.elements() / positions_) {
+        const auto& [shape, block, type] = context.inputs[0];
+        traits_.output = {shape.rank() == 2 ? Shape{positions_, outputs_} : Shape{outputs_}, 1,
+                          type};
+        traits_.backward_reads_output = relu_;
+        traits_.weight_bytes = static_cast<std::size_t>(shape.elements() / positions_ * outputs_) *
+                               element_bytes(type);
     }
 
     void bind(const KernelBinding& binding) override {
         binding_ = binding;
-        weight_ = support_.want_weight(
-            binding.parameters[0],
-            {.outer = outputs_, .channels = inputs_, .padded_channels = inputs_, .type = type_});
-        if (wanted_epilogue() == cuda::Epilogue::kBias) {
-            bias_ = support_.want_weight(
-                binding.parameters[1],
-                {.outer = 1, .channels = outputs_, .padded_channels = outputs_, .type = type_});
-        }
+        products_.bind(binding);
     }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
         for (const std::int64_t samples : slice_sizes) {
-            auto found = products_.find(samples);
-            if (found == products_.end()) {
-                found = products_.emplace(samples, make(samples * positions_)).first;
-            }
-            const Products& made = found->second;
+            const std::int64_t rows = samples * positions_;
+            products_.prepare(rows);
             memory.forward_scratch =
-                std::max(memory.forward_scratch, made.forward->scratch_bytes());
-            if (context_.training) {
+                std::max(memory.forward_scratch, products_.forward_scratch(rows));
+            if (training_) {
                 memory.backward_scratch =
-                    std::max({memory.backward_scratch, made.weight->scratch_bytes(),
-                              made.input == nullptr ? 0 : made.input->scratch_bytes(),
-                              cuda::column_sum_scratch(samples * positions_, outputs_)});
+                    std::max(memory.backward_scratch, products_.backward_scratch(rows));
             }
         }
         return memory;
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        const Products& made = products_.at(slice.samples);
-        const void* bias =
-            wanted_epilogue() == cuda::Epilogue::kBias ? support_.weight(bias_) : nullptr;
-        made.forward->run(slice.inputs[0], support_.weight(weight_), slice.output, bias,
-                          slice.scratch);
-        if (!spec_.relu && made.forward->epilogue() == wanted_epilogue()) {
-            return;
-        }
-        const std::int64_t rows = slice.samples * positions_;
-        if (spec_.options.bias) {
-            cuda::add_bias(support_.stream(), type_, slice.output, binding_.parameters[1], rows,
-                           outputs_, spec_.relu);
-        } else {
-            cuda::relu_elements(support_.stream(), type_, slice.output, slice.output,
-                                rows * outputs_);
-        }
+        products_.forward(slice.samples * positions_, slice.inputs[0], slice.output, slice.scratch);
     }
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
-        const Products& made = products_.at(slice.samples);
         const std::int64_t rows = slice.samples * positions_;
-        if (spec_.relu) {
-            cuda::relu_mask_elements(support_.stream(), type_, slice.output_gradient, slice.output,
-                                     slice.output_gradient, rows * outputs_);
+        if (relu_) {
+            cuda::relu_mask_elements(support_.stream(), traits_.output.type, slice.output_gradient,
+                                     slice.output, slice.output_gradient, rows * outputs_);
         }
-        made.weight->run(slice.output_gradient, slice.inputs[0], binding_.gradients[0], nullptr,
-                         slice.scratch);
-        if (spec_.options.bias) {
-            cuda::sum_columns(support_.stream(), type_, binding_.gradients[1],
-                              slice.output_gradient, rows, outputs_, slice.scratch);
-        }
-        if (slice.input_gradients[0] != nullptr) {
-            made.input->run(slice.output_gradient, support_.weight(weight_),
-                            slice.input_gradients[0], nullptr, slice.scratch);
-        }
+        products_.backward({.rows = rows,
+                            .input = slice.inputs[0],
+                            .output_gradient = slice.output_gradient,
+                            .input_gradient = slice.input_gradients[0],
+                            .adds_weight = binding_.adds},
+                           slice.scratch);
     }
 
 private:
-    /// Of one number of samples.
-    struct Products {
-        std::unique_ptr<cuda::Product> forward;
-        std::unique_ptr<cuda::Product> weight;  ///< null in inference
-        std::unique_ptr<cuda::Product> input;   ///< null when no layer needs it
-    };
-
-    /// A ReLU is added by a kernel of our own (see Epilogue), and the bias along with it.
-    [[nodiscard]] cuda::Epilogue wanted_epilogue() const {
-        return spec_.options.bias && !spec_.relu ? cuda::Epilogue::kBias : cuda::Epilogue::kNone;
-    }
-
-    [[nodiscard]] Products make(std::int64_t rows) const {
-        const auto product = [&](const cuda::ProductShape& shape) {
-            return std::make_unique<cuda::Product>(shape, context_);
-        };
-        Products made;
-        made.forward = product({.rows = rows,
-                                .columns = outputs_,
-                                .depth = inputs_,
-                                .transpose_b = true,
-                                .in = type_,
-                                .out = type_,
-                                .epilogue = wanted_epilogue()});
-        if (context_.training) {
-            made.weight = product({.rows = outputs_,
-                                   .columns = inputs_,
-                                   .depth = rows,
-                                   .transpose_a = true,
-                                   .in = type_});
-        }
-        if (context_.training && context_.input_gradient) {
-            made.input = product(
-                {.rows = rows, .columns = inputs_, .depth = outputs_, .in = type_, .out = type_});
-        }
-        return made;
-    }
-
-    LinearSpec spec_;
-    KernelContext context_;
+    bool relu_;
+    bool training_;
     cuda::Support& support_;
     std::int64_t positions_;  ///< of a sample
-    std::int64_t inputs_;
     std::int64_t outputs_;
-    ElementType type_;
-    int weight_ = 0;  ///< numbers of the copies
-    int bias_ = 0;    ///< that of the epilogue
-    std::map<std::int64_t, Products> products_;
+    cuda::LinearProducts products_;
 };
 
 }  // namespace

@@ -53,6 +53,7 @@ struct Replica::Impl {
                                       .training = for_training,
                                       .deterministic = options.deterministic,
                                       .recorded = options.recorded,
+                                      .fuses_loss = true,
                                       .precision = precision,
                                       .tuning = tuning.get(),
                                       .support = support.get()};

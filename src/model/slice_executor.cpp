@@ -40,7 +40,7 @@ public:
     explicit SliceExecutor(const ExecutorSetting& setting)
         : graph_(setting.graph),
           device_(setting.device),
-          compiled_(fusing(setting)),
+          compiled_(setting),
           fused_sums_(static_cast<std::size_t>(cpu_team(setting.device).size())),
           times_(setting.graph.nodes().size()) {}
 
@@ -80,11 +80,6 @@ public:
     void add_profile(std::vector<LayerProfile>& profile) const override { times_.add_to(profile); }
 
 private:
-    static ExecutorSetting fusing(ExecutorSetting setting) {
-        setting.fuses_loss = true;
-        return setting;
-    }
-
     ExecutionPlan& plan_for(std::int64_t batch) {
         const auto found = plans_.find(batch);
         if (found != plans_.end()) {
@@ -197,7 +192,7 @@ private:
             kernel.backward(step.pass, slice);
             return;
         }
-        const LossSums sums = kernel.backward_with_loss(slice, loss_slice(member));
+        const LossSums sums = kernel.backward_with_loss(slice, loss_slice(member), *compiled_.loss);
         LossSums& total = fused_sums_[static_cast<std::size_t>(member.index)];
         total.loss += sums.loss;
         total.correct += sums.correct;

@@ -150,7 +150,12 @@ private:
                 at(write.accumulate ? write.scratch : gradient(write.value));
         }
         slice.input_gradients = input_gradients_;
-        compiled_.kernels[index]->backward(step.pass, slice);
+        Kernel& kernel = *compiled_.kernels[index];
+        if (step.node == compiled_.fused_node) {
+            static_cast<void>(kernel.backward_with_loss(slice, labels(), *compiled_.loss));
+        } else {
+            kernel.backward(step.pass, slice);
+        }
     }
 
     void run_additions(const PlannedStep& planned) {
@@ -177,14 +182,20 @@ private:
 
     void run_loss() {
         const int logits = graph_.logits().index;
+        LossSlice slice = labels();
+        slice.logits = at(activation(logits));
+        slice.gradient = at(gradient(logits));
+        compiled_.loss->run(slice);
+    }
+
+    /// Labels or targets, without outputs and their gradient.
+    [[nodiscard]] LossSlice labels() const {
         const bool classes = graph_.loss() == LossKind::kSoftmaxCrossEntropy;
-        compiled_.loss->run(
-            {.samples = plan_->batch,
-             .logits = at(activation(logits)),
-             .labels = classes ? reinterpret_cast<const std::int32_t*>(at(plan_->labels)) : nullptr,
-             .targets = classes ? nullptr : reinterpret_cast<const float*>(at(plan_->targets)),
-             .scale = 1.0F / static_cast<float>(plan_->batch),
-             .gradient = at(gradient(logits))});
+        return {
+            .samples = plan_->batch,
+            .labels = classes ? reinterpret_cast<const std::int32_t*>(at(plan_->labels)) : nullptr,
+            .targets = classes ? nullptr : reinterpret_cast<const float*>(at(plan_->targets)),
+            .scale = 1.0F / static_cast<float>(plan_->batch)};
     }
 
     [[nodiscard]] std::byte* at(std::size_t offset) const { return arena_ + offset; }

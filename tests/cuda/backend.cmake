@@ -3,7 +3,8 @@
 option(COHORT_GPU_REQUIRED "Tests that find no GPU fail instead of being skipped" OFF)
 
 # What tests that run on every backend share.
-add_library(cohort_test_gpu STATIC support/gpu/gpu_backend.cpp support/gpu/gpu_cases.cpp)
+add_library(cohort_test_gpu STATIC
+  support/gpu/gpu_backend.cpp support/gpu/gpu_cases.cpp support/gpu/text_cases.cpp)
 target_link_libraries(cohort_test_gpu PUBLIC cohort_test_reference PRIVATE cohort_build_settings)
 set_target_properties(cohort_test_gpu PROPERTIES CXX_EXTENSIONS OFF)
 if(COHORT_GPU_REQUIRED)
@@ -66,6 +67,7 @@ foreach(topic layers numerics trouble)
   cohort_test_other_kernels(gpu_${topic}_test --gtest_filter=-*/cuda_*)
 endforeach()
 cohort_add_backend_test(NAME gpu_networks_test SOURCES gpu/networks_test.cpp LIBS cohort::optim)
+cohort_add_backend_test(NAME gpu_text_test SOURCES gpu/text_test.cpp LIBS cohort::optim)
 # Without a precision of its own.
 cohort_add_backend_test(NAME gpu_device_test SOURCES gpu/device_test.cpp BACKENDS cpu cuda_f32 ALONE)
 cohort_add_backend_test(NAME gpu_optim_test SOURCES gpu/optim_test.cpp LIBS cohort::optim

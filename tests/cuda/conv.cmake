@@ -29,6 +29,11 @@ if(COHORT_HAVE_CUDA)
   cohort_add_unit_test(NAME cuda_dnn_test SOURCES unit/cuda/dnn_test.cpp
     LIBS cohort::model TIMEOUT 300)
   target_link_libraries(cuda_dnn_test PRIVATE cohort_cuda_headers)
+  cohort_add_unit_test(NAME cuda_attention_plans_test SOURCES unit/cuda/attention_plans_test.cpp
+    LIBS cohort::layers TIMEOUT 300)
+  target_link_libraries(cuda_attention_plans_test PRIVATE cohort_cuda_headers)
+  target_compile_definitions(cuda_attention_plans_test PRIVATE
+    COHORT_DRIVER_STUB="${CUDAToolkit_LIBRARY_DIR}/stubs/libcuda.so")
 endif()
 # Sanitizers do not follow the switches between a block's threads.
 if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
@@ -38,7 +43,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
   add_library(cohort_kernels_on_cpu OBJECT ${on_cpu})
   # The device, the CUDA runtime, cuDNN and cuBLASLt.
   add_library(cohort_gpu_on_cpu OBJECT gpu_on_cpu/blas.cpp gpu_on_cpu/device.cpp
-    gpu_on_cpu/dnn.cpp gpu_on_cpu/library.cpp gpu_on_cpu/rnn.cpp)
+    gpu_on_cpu/dnn.cpp gpu_on_cpu/dnn_fused.cpp gpu_on_cpu/library.cpp gpu_on_cpu/rnn.cpp)
   foreach(part kernels gpu)
     target_include_directories(cohort_${part}_on_cpu PRIVATE
       ${CMAKE_CURRENT_SOURCE_DIR})
@@ -71,9 +76,10 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
     cohort_test_properties(${name} TIMEOUT 900 LABELS on_cpu)
   endfunction()
   cohort_add_on_cpu_test(layers
-    "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:Structures/*cuda_f16*:-*conv_32x8x8*:*conv_33x8x7*:*conv_128x*:*conv_130x*")
+    "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:Texts/*cuda_bf16*:Texts/*cuda_f16*:Structures/*cuda_f16*:-*conv_32x8x8*:*conv_33x8x7*:*conv_128x*:*conv_130x*:*cuda_bf16_attention_1100*")
   cohort_add_on_cpu_test(exact "*cuda_*:-*cuda_tf32*")
   cohort_add_on_cpu_test(optim "*cuda*")
+  cohort_add_on_cpu_test(text "*cuda_*:-*cuda_tf32*")
 
   if(COHORT_HAVE_NCCL)
     cohort_add_unit_test(NAME nccl_communicator_test

@@ -42,6 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Maps, Layers, ::testing::ValuesIn(on_backends(map_cases
 INSTANTIATE_TEST_SUITE_P(Features, Layers, ::testing::ValuesIn(on_backends(feature_cases())), name);
 INSTANTIATE_TEST_SUITE_P(Sequences, Layers, ::testing::ValuesIn(on_backends(sequence_cases())),
                          name);
+INSTANTIATE_TEST_SUITE_P(Texts, Layers, ::testing::ValuesIn(on_backends(text_cases())), name);
 INSTANTIATE_TEST_SUITE_P(Structures, Layers, ::testing::ValuesIn(on_backends(structure_cases())),
                          name);
 

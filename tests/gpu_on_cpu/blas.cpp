@@ -17,6 +17,8 @@ struct Layout {
     std::int64_t rows = 0;
     std::int64_t columns = 0;
     std::int64_t stride = 0;
+    std::int64_t batch = 1;
+    std::int64_t offset = 0;  ///< elements from one matrix of a batch to the next
 };
 struct Operation {
     std::map<int, std::uint64_t> attributes;
@@ -67,6 +69,19 @@ cublasStatus_t layout_create(cublasLtMatrixLayout_t* made, cudaDataType_t type, 
                    static_cast<std::int64_t>(columns), stride});
     return CUBLAS_STATUS_SUCCESS;
 }
+cublasStatus_t layout_set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
+                          const void* value, std::size_t bytes) {
+    auto* own = reinterpret_cast<Layout*>(layout);
+    if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT && bytes == sizeof(std::int32_t)) {
+        own->batch = *static_cast<const std::int32_t*>(value);
+    } else if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET &&
+               bytes == sizeof(std::int64_t)) {
+        own->offset = *static_cast<const std::int64_t*>(value);
+    } else {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
 cublasStatus_t layout_destroy(cublasLtMatrixLayout_t layout) {
     delete reinterpret_cast<Layout*>(layout);
     return CUBLAS_STATUS_SUCCESS;
@@ -105,8 +120,17 @@ struct Product {
     const void* a_data = nullptr;
     const void* b_data = nullptr;
     void* d_data = nullptr;
+    double kept = 0;  ///< beta
 
     void run() const {
+        for (std::int64_t matrix = 0; matrix < d.batch; ++matrix) {
+            run_one(matrix);
+        }
+    }
+    void run_one(std::int64_t matrix) const {
+        const std::int64_t a_first = matrix * a.offset;
+        const std::int64_t b_first = matrix * b.offset;
+        const std::int64_t d_first = matrix * d.offset;
         const bool a_transposed = operation.get(CUBLASLT_MATMUL_DESC_TRANSA) == CUBLAS_OP_T;
         const bool b_transposed = operation.get(CUBLASLT_MATMUL_DESC_TRANSB) == CUBLAS_OP_T;
         const std::int64_t depth = a_transposed ? a.rows : a.columns;
@@ -114,12 +138,18 @@ struct Product {
             for (std::int64_t row = 0; row < d.rows; ++row) {
                 double sum = 0;
                 for (std::int64_t k = 0; k < depth; ++k) {
-                    sum += read(a_data, a.type,
-                                a_transposed ? k + row * a.stride : row + k * a.stride) *
-                           read(b_data, b.type,
-                                b_transposed ? column + k * b.stride : k + column * b.stride);
+                    sum +=
+                        read(a_data, a.type,
+                             a_first + (a_transposed ? k + row * a.stride : row + k * a.stride)) *
+                        read(b_data, b.type,
+                             b_first +
+                                 (b_transposed ? column + k * b.stride : k + column * b.stride));
                 }
-                write(d_data, d.type, row + column * d.stride, tail(sum, row));
+                const std::int64_t at = d_first + row + column * d.stride;
+                if (kept != 0) {
+                    sum += kept * read(d_data, d.type, at);
+                }
+                write(d_data, d.type, at, tail(sum, row));
             }
         }
     }
@@ -137,17 +167,23 @@ struct Product {
 
 cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t operation,
                       const void* /*alpha*/, const void* a, cublasLtMatrixLayout_t a_layout,
-                      const void* b, cublasLtMatrixLayout_t b_layout, const void* /*beta*/,
+                      const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
                       const void* /*c*/, cublasLtMatrixLayout_t /*c_layout*/, void* d,
                       cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* /*algorithm*/,
                       void* workspace, std::size_t bytes, cudaStream_t /*stream*/) {
+    for (const void* matrix : {a, b, static_cast<const void*>(d)}) {  // as preferences promise
+        if (reinterpret_cast<std::uintptr_t>(matrix) % 16 != 0) {
+            return CUBLAS_STATUS_INVALID_VALUE;
+        }
+    }
     const Product product{*reinterpret_cast<Operation*>(operation),
                           *reinterpret_cast<Layout*>(a_layout),
                           *reinterpret_cast<Layout*>(b_layout),
                           *reinterpret_cast<Layout*>(d_layout),
                           a,
                           b,
-                          d};
+                          d,
+                          static_cast<double>(*static_cast<const float*>(beta))};
     submit([=] {
         spoil(workspace, bytes);
         product.run();
@@ -172,6 +208,7 @@ void add_blas(Functions& functions) {
     add("cublasLtMatmulDescSetAttribute", &operation_set);
     add("cublasLtMatrixLayoutCreate", &layout_create);
     add("cublasLtMatrixLayoutDestroy", &layout_destroy);
+    add("cublasLtMatrixLayoutSetAttribute", &layout_set);
     add("cublasLtMatmulPreferenceCreate", &preference_create);
     add("cublasLtMatmulPreferenceDestroy", &preference_destroy);
     add("cublasLtMatmulPreferenceSetAttribute", &preference_set);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "dnn_parts.hpp"
 #include "library.hpp"
 #include "support/gpu/cuda_on_cpu.hpp"
 
@@ -16,26 +17,6 @@ namespace cohort::on_cpu {
 namespace {
 
 constexpr std::int64_t kWorkspace = 1000;  // bytes; odd on purpose
-
-struct Descriptor {
-    cudnnBackendDescriptorType_t type{};
-    std::map<int, std::vector<std::byte>> attributes;
-    int engine = 0;  ///< of configurations and engines
-    bool finalized = false;
-
-    template <class T>
-    [[nodiscard]] std::vector<T> all(int name) const {
-        const std::vector<std::byte>& bytes = attributes.at(name);
-        std::vector<T> values(bytes.size() / sizeof(T));
-        std::memcpy(values.data(), bytes.data(), bytes.size());
-        return values;
-    }
-    template <class T>
-    [[nodiscard]] T one(int name) const {
-        return all<T>(name).at(0);
-    }
-    [[nodiscard]] const Descriptor& at(int name) const { return *one<const Descriptor*>(name); }
-};
 
 std::size_t size_of(cudnnBackendAttributeType_t type) {
     switch (type) {
@@ -53,57 +34,6 @@ std::size_t size_of(cudnnBackendAttributeType_t type) {
 Descriptor* cast(cudnnBackendDescriptor_t descriptor) {
     return static_cast<Descriptor*>(descriptor);
 }
-
-/// A tensor in memory: a virtual one has some of its own.
-struct View {
-    std::vector<std::int64_t> dims;
-    std::vector<std::int64_t> strides;
-    ElementType type{};
-    void* data = nullptr;
-
-    [[nodiscard]] std::int64_t index(std::int64_t n, std::int64_t c, std::int64_t h,
-                                     std::int64_t w) const {
-        const auto clipped = [&](std::int64_t i, std::size_t axis) {
-            return dims[axis] == 1 ? 0 : i * strides[axis];
-        };
-        return clipped(n, 0) + clipped(c, 1) + clipped(h, 2) + clipped(w, 3);
-    }
-    [[nodiscard]] double get(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) const {
-        return read(data, type, index(n, c, h, w));
-    }
-};
-
-class Memory {
-public:
-    Memory(const std::vector<std::int64_t>& uids, const std::vector<void*>& pointers) {
-        for (std::size_t i = 0; i < uids.size(); ++i) {
-            places_[uids[i]] = pointers[i];
-        }
-    }
-    View view(const Descriptor& tensor) {
-        View made{.dims = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS),
-                  .strides = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES),
-                  .type = type_of(tensor.one<int>(CUDNN_ATTR_TENSOR_DATA_TYPE))};
-        const auto uid = tensor.one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
-        if (tensor.attributes.contains(CUDNN_ATTR_TENSOR_IS_VIRTUAL)) {
-            std::vector<float>& own = virtual_[uid];
-            own.resize(static_cast<std::size_t>(made.dims[0] * made.strides[0]));
-            made.data = own.data();
-        } else {
-            made.data = places_.at(uid);
-        }
-        return made;
-    }
-
-private:
-    static ElementType type_of(int type) {
-        return type == CUDNN_DATA_FLOAT      ? ElementType::kF32
-               : type == CUDNN_DATA_BFLOAT16 ? ElementType::kBf16
-                                             : ElementType::kF16;
-    }
-    std::map<std::int64_t, void*> places_;
-    std::map<std::int64_t, std::vector<float>> virtual_;
-};
 
 /// Calls f(image n, c, h, w; filter k, c, r, s; result n, k, oh, ow) for every product.
 template <class F>
@@ -287,7 +217,12 @@ void run_graph(const Descriptor& graph, int engine, Memory memory) {
             case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
                 convolve(*operation, kFilter, memory);
                 break;
-            default: pointwise(*operation, engine, memory); break;
+            case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+                if (!run_fused_pointwise(*operation, memory)) {
+                    pointwise(*operation, engine, memory);
+                }
+                break;
+            default: run_fused(*operation, memory); break;
         }
     }
 }

@@ -174,6 +174,8 @@ struct LossSlice {
     float* gradient = nullptr;
 };
 
+class LossKernel;
+
 /// A layer compiled for a device. The executor cuts the batch into slices and runs several
 /// kernels on one slice while it is in cache; sums over the batch are kept per team member and
 /// put together, always in the same order, at the end of a pass.
@@ -199,8 +201,10 @@ public:
     virtual void begin_backward(std::byte* /*shared*/) {}
     virtual void backward(int pass, const KernelSlice& slice) = 0;
     /// Of a kernel made by Layer::compile_with_loss, in place of forward, loss and backward: has
-    /// neither output nor output gradient.
-    virtual LossSums backward_with_loss(const KernelSlice& /*slice*/, const LossSlice& /*loss*/) {
+    /// neither output nor output gradient. @param labels  without logits and gradient
+    /// @param loss  where a GPU's kernel leaves the sums; those of the CPU are returned
+    virtual LossSums backward_with_loss(const KernelSlice& /*slice*/, const LossSlice& /*labels*/,
+                                        LossKernel& /*loss*/) {
         return {};
     }
     /// After the last pass the parameter gradients are assigned.

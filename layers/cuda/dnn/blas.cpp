@@ -21,12 +21,24 @@ cublasComputeType_t compute_type(Precision precision) {
     return precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-BlasDescriptor<cublasLtMatrixLayout_t> layout_of(const ColumnMajor& matrix, ElementType type) {
+BlasDescriptor<cublasLtMatrixLayout_t> layout_of(const ColumnMajor& matrix, ElementType type,
+                                                 std::int64_t batch) {
     cublasLtMatrixLayout_t made = nullptr;
     check_blas(blas().layout_create(&made, data_type(type), static_cast<std::uint64_t>(matrix.rows),
                                     static_cast<std::uint64_t>(matrix.columns), matrix.stride()),
                "cublasLtMatrixLayoutCreate");
-    return {made, blas().layout_destroy};
+    BlasDescriptor<cublasLtMatrixLayout_t> layout{made, blas().layout_destroy};
+    if (batch > 1) {
+        const auto count = static_cast<std::int32_t>(batch);
+        const std::int64_t elements = matrix.stride() * matrix.columns;
+        check_blas(
+            blas().layout_set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+            "cublasLtMatrixLayoutSetAttribute");
+        check_blas(blas().layout_set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &elements,
+                                     sizeof elements),
+                   "cublasLtMatrixLayoutSetAttribute");
+    }
+    return layout;
 }
 
 BlasDescriptor<cublasLtMatmulDesc_t> operation_in(Precision precision) {
@@ -108,16 +120,17 @@ std::string product_key(const ProductShape& shape, Precision precision) {
            std::string(word_of(shape.in)) + ">" + std::string(word_of(shape.out)) + " " +
            std::to_string(shape.rows) + "x" + std::to_string(shape.columns) + "x" +
            std::to_string(shape.depth) + (shape.transpose_a ? " T" : " N") +
-           (shape.transpose_b ? "T" : "N") + (shape.epilogue == Epilogue::kBias ? " bias" : "");
+           (shape.transpose_b ? "T" : "N") + (shape.epilogue == Epilogue::kBias ? " bias" : "") +
+           (shape.batch > 1 ? " batch " + std::to_string(shape.batch) : "");
 }
 
 ProductDescription::ProductDescription(const ProductShape& shape, Precision precision,
                                        bool deterministic)
     : out_(shape.out),
       operation_(operation_in(precision)),
-      first_(layout_of(column_major(shape).first, shape.in)),
-      second_(layout_of(column_major(shape).second, shape.in)),
-      result_(layout_of(column_major(shape).result, shape.out)),
+      first_(layout_of(column_major(shape).first, shape.in, shape.batch)),
+      second_(layout_of(column_major(shape).second, shape.in, shape.batch)),
+      result_(layout_of(column_major(shape).result, shape.out, shape.batch)),
       preference_(new_preference()) {
     const ColumnMajorProduct product = column_major(shape);
     const auto transposed = [](const ColumnMajor& m) {

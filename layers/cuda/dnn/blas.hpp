@@ -23,6 +23,7 @@ struct BlasTable {
     COHORT_LIBRARY_FUNCTION(blas_library, operation_set, cublasLtMatmulDescSetAttribute);
     COHORT_LIBRARY_FUNCTION(blas_library, layout_create, cublasLtMatrixLayoutCreate);
     COHORT_LIBRARY_FUNCTION(blas_library, layout_destroy, cublasLtMatrixLayoutDestroy);
+    COHORT_LIBRARY_FUNCTION(blas_library, layout_set, cublasLtMatrixLayoutSetAttribute);
     COHORT_LIBRARY_FUNCTION(blas_library, preference_create, cublasLtMatmulPreferenceCreate);
     COHORT_LIBRARY_FUNCTION(blas_library, preference_destroy, cublasLtMatmulPreferenceDestroy);
     COHORT_LIBRARY_FUNCTION(blas_library, preference_set, cublasLtMatmulPreferenceSetAttribute);
@@ -40,11 +41,13 @@ void check_blas(cublasStatus_t status, const char* operation);
 /// may make 0 of a NaN.
 enum class Epilogue { kNone, kBias };
 
-/// D[rows, columns] = op(A) op(B), all row-major without gaps; op(A) is [rows, depth].
+/// D[rows, columns] = op(A) op(B), all row-major without gaps; op(A) is [rows, depth]. Of a batch
+/// the matrices lie one behind the other.
 struct ProductShape {
     std::int64_t rows = 0;
     std::int64_t columns = 0;
     std::int64_t depth = 0;
+    std::int64_t batch = 1;
     bool transpose_a = false;  ///< A lies as [depth, rows]
     bool transpose_b = false;  ///< B lies as [columns, depth]
     ElementType in = ElementType::kF32;

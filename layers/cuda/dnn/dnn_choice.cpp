@@ -252,4 +252,15 @@ const ChosenPlan& DnnPlans::get(Support& support, const PlanRequest& request) {
     return plans_.emplace(request.what, Choice(support, request).choose()).first->second;
 }
 
+const ChosenPlan& DnnPlans::first(Support& support, const std::string& what,
+                                  const EngineRules& rules,
+                                  const std::function<std::vector<PlanVariant>()>& variants) {
+    const auto found = plans_.find(what);
+    if (found != plans_.end()) {
+        return found->second;
+    }
+    use(support.device());
+    return plans_.emplace(what, first_plan(support.dnn_target(), variants(), rules)).first->second;
+}
+
 }  // namespace cohort::cuda

@@ -58,6 +58,9 @@ public:
     /// measure, the heuristics' first is taken and not remembered.
     /// Errors: DeviceError when no engine can do it.
     const ChosenPlan& get(Support& support, const PlanRequest& request);
+    /// The same without measuring and for what there may be no engine for: see first_plan().
+    const ChosenPlan& first(Support& support, const std::string& what, const EngineRules& rules,
+                            const std::function<std::vector<PlanVariant>()>& variants);
 
 private:
     std::map<std::string, ChosenPlan> plans_;

@@ -187,7 +187,7 @@ DnnPlan::DnnPlan(std::shared_ptr<const DnnGraph> graph, DnnDescriptor config, Dn
 }
 
 void DnnPlan::run(cudnnHandle_t handle, std::span<const DnnPlace> places, void* workspace) const {
-    constexpr std::size_t kMost = 8;
+    constexpr std::size_t kMost = 16;
     std::array<std::int64_t, kMost> uids{};
     std::array<void*, kMost> pointers{};
     std::size_t used = 0;

@@ -138,7 +138,7 @@ public:
     /// Bytes of memory that a run needs besides.
     [[nodiscard]] std::size_t workspace() const noexcept { return workspace_; }
     /// Queues it on the handle's stream. Errors: DeviceError.
-    /// @param places  of at most 8 tensors; those that the graph does not have are passed over
+    /// @param places  of at most 16 tensors; those that the graph does not have are passed over
     void run(cudnnHandle_t handle, std::span<const DnnPlace> places, void* workspace) const;
 
 private:

@@ -64,6 +64,10 @@ public:
         }
         check_blas(launch(chosen_, a, b, d, scratch), "cublasLtMatmul");
     }
+    /// d += the product; of one without an epilogue.
+    void add(const void* a, const void* b, void* d, void* scratch) {
+        check_blas(launch(chosen_, a, b, d, scratch, 1), "cublasLtMatmul");
+    }
 
 private:
     static constexpr int kMostCandidates = 8;
@@ -110,8 +114,8 @@ private:
     /// The fastest candidate; -1 when there is no memory to try them.
     [[nodiscard]] int measure() {
         try {
-            const auto bytes = [](std::int64_t elements, ElementType type) {
-                return static_cast<std::size_t>(elements) * element_bytes(type);
+            const auto bytes = [this](std::int64_t elements, ElementType type) {
+                return static_cast<std::size_t>(shape_.batch * elements) * element_bytes(type);
             };
             const Buffer a = zeros(bytes(shape_.rows * shape_.depth, shape_.in));
             const Buffer b = zeros(bytes(shape_.depth * shape_.columns, shape_.in));
@@ -159,12 +163,11 @@ private:
     }
 
     [[nodiscard]] cublasStatus_t launch(std::size_t candidate, const void* a, const void* b,
-                                        void* d, void* scratch) const {
+                                        void* d, void* scratch, float kept = 0) const {
         const float one = 1;
-        const float zero = 0;
         const cublasLtMatmulHeuristicResult_t& algorithm = candidates_[candidate];
         return blas().matmul(handle_, description_.operation(), &one, b, description_.first(), a,
-                             description_.second(), &zero, d, description_.result(), d,
+                             description_.second(), &kept, d, description_.result(), d,
                              description_.result(), &algorithm.algo, scratch,
                              algorithm.workspaceSize, native_);
     }

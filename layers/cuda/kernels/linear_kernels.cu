@@ -1,8 +1,7 @@
 // Sums over the rows of a matrix, and a bias for each.
-//
-// Column sums: a block of 32 x 8 threads sums 32 columns of a stretch of rows, then one launch adds
-// the stretches up, first to last.
 #include "layers/cuda/kernels/linear_kernels.hpp"
+
+#include "layers/cuda/kernels/column_stretches.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
 #include "tensor/cuda.hpp"
 #include "tensor/cuda/element_map.cuh"
@@ -10,54 +9,40 @@
 namespace cohort::cuda {
 namespace {
 
-constexpr int kColumns = 32;
-constexpr int kRows = 8;
-constexpr std::int64_t kStretch = 256;       // rows of a block at least
-constexpr std::int64_t kMostStretches = 64;  // summed by one thread
-
-/// Rows of a stretch, a multiple of kRows.
-std::int64_t stretch_rows(std::int64_t rows) {
-    const std::int64_t least = (rows + kMostStretches - 1) / kMostStretches;
-    const std::int64_t wanted = least < kStretch ? kStretch : least;
-    return (wanted + kRows - 1) / kRows * kRows;
-}
-std::int64_t stretches_of(std::int64_t rows) {
-    return (rows + stretch_rows(rows) - 1) / stretch_rows(rows);
-}
-
 template <class T>
 __global__ void column_sums_kernel(float* sums, const T* matrix, std::int64_t rows,
-                                   std::int64_t columns, std::int64_t stretch) {
-    __shared__ float part[kRows][kColumns];
+                                   std::int64_t columns, std::int64_t stretch, bool adds) {
+    __shared__ float part[kSumRows][kSumColumns];
     const int x = static_cast<int>(threadIdx.x);
     const int y = static_cast<int>(threadIdx.y);
-    const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kColumns + x;
+    const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kSumColumns + x;
     const std::int64_t begin = static_cast<std::int64_t>(blockIdx.y) * stretch;
     const std::int64_t end = begin + stretch < rows ? begin + stretch : rows;
     float sum = 0;
     if (column < columns) {
-        for (std::int64_t r = begin + y; r < end; r += kRows) {
+        for (std::int64_t r = begin + y; r < end; r += kSumRows) {
             sum += to_float(matrix[r * columns + column]);
         }
     }
     part[y][x] = sum;
     __syncthreads();
     if (y == 0 && column < columns) {
-        for (int other = 1; other < kRows; ++other) {
+        for (int other = 1; other < kSumRows; ++other) {
             sum += part[other][x];
         }
-        sums[blockIdx.y * columns + column] = sum;
+        float& total = sums[blockIdx.y * columns + column];
+        total = adds ? total + sum : sum;
     }
 }
 
 __global__ void add_stretches_kernel(float* sums, const float* parts, std::int64_t stretches,
-                                     std::int64_t columns) {
+                                     std::int64_t columns, bool adds) {
     for (std::int64_t c = thread_number(); c < columns; c += thread_count()) {
         float sum = 0;
         for (std::int64_t s = 0; s < stretches; ++s) {
             sum += parts[s * columns + c];
         }
-        sums[c] = sum;
+        sums[c] = adds ? sums[c] + sum : sum;
     }
 }
 
@@ -85,21 +70,22 @@ std::size_t column_sum_scratch(std::int64_t rows, std::int64_t columns) {
 }
 
 void sum_columns(cudaStream_t stream, ElementType type, float* sums, const void* matrix,
-                 std::int64_t rows, std::int64_t columns, void* scratch) {
+                 std::int64_t rows, std::int64_t columns, void* scratch, bool adds) {
     const std::int64_t stretches = stretches_of(rows);
-    const dim3 grid(static_cast<unsigned>((columns + kColumns - 1) / kColumns),
+    const dim3 grid(static_cast<unsigned>((columns + kSumColumns - 1) / kSumColumns),
                     static_cast<unsigned>(stretches));
     float* parts = stretches == 1 ? sums : static_cast<float*>(scratch);
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
-        column_sums_kernel<<<grid, dim3(kColumns, kRows), 0, stream>>>(
-            parts, static_cast<const T*>(matrix), rows, columns, stretch_rows(rows));
+        column_sums_kernel<<<grid, dim3(kSumColumns, kSumRows), 0, stream>>>(
+            parts, static_cast<const T*>(matrix), rows, columns, stretch_rows(rows),
+            adds && stretches == 1);
     });
     check_launch("column sums");
     if (stretches > 1) {
         const Launch launch = launch_for(columns, kMostBlocks);
         add_stretches_kernel<<<launch.blocks, launch.threads, 0, stream>>>(sums, parts, stretches,
-                                                                           columns);
+                                                                           columns, adds);
         check_launch("column sums");
     }
 }

@@ -1,5 +1,6 @@
-// Losses: softmax cross entropy by a warp per sample, squared error elementwise. Sums are double
-// precision: per thread, per block, then over the blocks, each in a fixed order.
+// Losses: softmax cross entropy by a warp per row of logits, or by a block where each of its
+// threads has several of the row's classes; squared error elementwise. Sums are double precision:
+// per thread, per block, then over the blocks, each in a fixed order.
 #include "layers/cuda/kernels/loss_kernels.hpp"
 #include "tensor/cuda/element_map.cuh"
 #include "tensor/cuda/reduce.cuh"
@@ -8,6 +9,7 @@ namespace cohort::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr std::int64_t kManyClasses = 4 * kThreads;
 
 /// A logit and its class. Of equals the first class wins.
 struct Best {
@@ -63,11 +65,70 @@ __global__ void cross_entropy_kernel(LossWork work, const T* all_logits, T* all_
             loss += log(sum) + static_cast<double>(best.value - to_float(logits[label]));
             correct += best.index == label ? 1 : 0;
         }
+        __syncwarp();  // the gradient may take the logits' place
         if (all_gradients != nullptr) {
             const auto inverse = static_cast<float>(1.0 / sum);
             T* gradient = all_gradients + n * classes;
             for (std::int64_t c = lane; c < classes; c += kWarp) {
                 const float probability = expf(to_float(logits[c]) - best.value) * inverse;
+                gradient[c] = from_float<T>((probability - (c == label ? 1.0F : 0.0F)) * scale);
+            }
+        }
+    }
+    store_sums(loss, correct, work.partial);
+}
+
+/// The best of a block's threads, for all of them.
+__device__ Best block_best(Best best) {
+    __shared__ Best all[kThreads];
+    const int thread = static_cast<int>(threadIdx.x);
+    all[thread] = best;
+    for (int half = kThreads / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (thread < half) {
+            all[thread] = better(all[thread], all[thread + half]);
+        }
+    }
+    __syncthreads();
+    const Best found = all[0];
+    __syncthreads();  // the next call writes there
+    return found;
+}
+
+/// A thread goes over its classes once for the largest and the sum of the exponentials, which
+/// follows the largest: e^x sums are multiplied when that changes (Milakov & Gimelshein 2018).
+template <class T>
+__global__ void many_classes_kernel(LossWork work, const T* all_logits, T* all_gradients) {
+    const std::int64_t classes = work.outputs;
+    const std::int64_t own = threadIdx.x;
+    const float scale = work.slice.scale * work.step->loss_scale;
+    double loss = 0;
+    double correct = 0;
+    for (std::int64_t n = blockIdx.x; n < work.slice.samples; n += gridDim.x) {
+        const T* logits = all_logits + n * classes;
+        const std::int64_t label = work.slice.labels[n];
+        Best best{to_float(logits[own]), own};
+        double sum = 0;
+        for (std::int64_t c = own; c < classes; c += kThreads) {
+            const float value = to_float(logits[c]);
+            if (value > best.value) {
+                sum *= static_cast<double>(expf(best.value - value));
+                best = {value, c};
+            }
+            sum += static_cast<double>(expf(value - best.value));
+        }
+        const Best largest = block_best(best);
+        sum = block_sum<kThreads>(sum * static_cast<double>(expf(best.value - largest.value)));
+        if (own == 0) {
+            loss += log(sum) + static_cast<double>(largest.value - to_float(logits[label]));
+            correct += largest.index == label ? 1 : 0;
+        }
+        __syncthreads();  // the gradient may take the logits' place
+        if (all_gradients != nullptr) {
+            const auto inverse = static_cast<float>(1.0 / sum);
+            T* gradient = all_gradients + n * classes;
+            for (std::int64_t c = own; c < classes; c += kThreads) {
+                const float probability = expf(to_float(logits[c]) - largest.value) * inverse;
                 gradient[c] = from_float<T>((probability - (c == label ? 1.0F : 0.0F)) * scale);
             }
         }
@@ -114,12 +175,17 @@ void add_sums(cudaStream_t stream, const LossWork& work, unsigned blocks) {
 }  // namespace
 
 void cross_entropy(cudaStream_t stream, const LossWork& work) {
-    const Launch launch = launch_for(work.slice.samples * kWarp, kMostLossSums);
+    const bool many = work.outputs >= kManyClasses;
+    const Launch launch = launch_for(work.slice.samples * (many ? kThreads : kWarp), kMostLossSums);
     with_type(work.type, [&](auto zero) {
         using T = decltype(zero);
-        cross_entropy_kernel<<<launch.blocks, kThreads, 0, stream>>>(
-            work, reinterpret_cast<const T*>(work.slice.logits),
-            reinterpret_cast<T*>(work.slice.gradient));
+        const auto* logits = reinterpret_cast<const T*>(work.slice.logits);
+        auto* gradient = reinterpret_cast<T*>(work.slice.gradient);
+        if (many) {
+            many_classes_kernel<<<launch.blocks, kThreads, 0, stream>>>(work, logits, gradient);
+        } else {
+            cross_entropy_kernel<<<launch.blocks, kThreads, 0, stream>>>(work, logits, gradient);
+        }
     });
     check_launch("cross entropy");
     add_sums(stream, work, launch.blocks);

@@ -12,7 +12,7 @@ namespace cohort::cuda {
 inline constexpr int kMostLossSums = 1024;
 
 /// What the loss kernels work on, device memory. Gradients are multiplied by the slice's scale and
-/// by step->loss_scale.
+/// by step->loss_scale; they may take the logits' place.
 struct LossWork {
     LossSlice slice;
     std::int64_t outputs = 0;  ///< of a sample

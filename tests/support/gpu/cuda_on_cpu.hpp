@@ -172,6 +172,9 @@ private:
 inline void __syncthreads() {
     cohort::on_cpu::Machine::get().wait();
 }
+inline void __syncwarp() {
+    cohort::on_cpu::Machine::get().wait();
+}
 template <class T>
 T __shfl_down_sync(unsigned /*mask*/, T value, int distance) {
     return cohort::on_cpu::Machine::get().shuffle(

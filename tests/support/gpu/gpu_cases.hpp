@@ -33,6 +33,9 @@ struct NetworkCase {
 /// Residual blocks, joints, views (reference_structures.hpp), and networks drawn at random.
 [[nodiscard]] std::vector<NetworkCase> structure_cases();
 
+/// Layers of text, and small networks of them.
+[[nodiscard]] std::vector<NetworkCase> text_cases();
+
 /// A case on a backend.
 struct NetworkParam {
     Backend backend;

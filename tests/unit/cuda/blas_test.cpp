@@ -84,12 +84,13 @@ TEST(ProductKey, DiffersWhereverTheChoiceMayDiffer) {
     add([](ProductShape& s) { s.rows = 64; });
     add([](ProductShape& s) { s.columns = 11; });
     add([](ProductShape& s) { s.depth = 256; });
+    add([](ProductShape& s) { s.batch = 3; });
     add([](ProductShape& s) { s.transpose_a = true; });
     add([](ProductShape& s) { s.transpose_b = true; });
     add([](ProductShape& s) { s.in = ElementType::kBf16; });
     add([](ProductShape& s) { s.out = ElementType::kF16; });
     add([](ProductShape& s) { s.epilogue = Epilogue::kBias; });
-    EXPECT_EQ(keys.size(), 10U);
+    EXPECT_EQ(keys.size(), 11U);
 }
 
 /// Skips where cuBLASLt or cuDNN is missing; one that lacks a function is an error.
@@ -126,6 +127,7 @@ TEST_F(Libraries, TakeTheDescriptionsOfAllProducts) {
             const ProductShape shape{.rows = 128,
                                      .columns = 10,
                                      .depth = 512,
+                                     .batch = epilogue == Epilogue::kNone ? 12 : 1,
                                      .transpose_b = true,
                                      .in = activation_type(precision),
                                      .out = activation_type(precision),

@@ -9,63 +9,12 @@
 #include "cohort/core/error.hpp"
 #include "layers/cuda/dnn/conv_graphs.hpp"
 #include "layers/cuda/dnn/dnn_choice.hpp"
+#include "support/gpu/described_gpu.hpp"
 
 namespace cohort::cuda {
 namespace {
 
-constexpr std::string_view kH100 =
-    R"({"deviceVer":900,"cudaDeviceId":0,"deviceName":"H100","multiProcessorCount":132,)"
-    R"("maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],)"
-    R"("regsPerBlock":65536,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
-    R"("maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,)"
-    R"("maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
-    R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)"
-    R"("smClockRateKHz":1980000,"memClockRateKHz":2619000,"l2CacheSize":52428800,)"
-    R"("driverVer":13000,"totalGlobalMem":85029158912})";
-constexpr std::string_view kA100 =
-    R"({"deviceVer":800,"cudaDeviceId":0,"deviceName":"A100","multiProcessorCount":108,)"
-    R"("maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],)"
-    R"("regsPerBlock":65536,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
-    R"("maxSharedMemoryPerBlockOptin":166912,"reservedSharedMemoryPerBlock":1024,)"
-    R"("maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
-    R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)"
-    R"("smClockRateKHz":1410000,"memClockRateKHz":1593000,"l2CacheSize":41943040,)"
-    R"("driverVer":13000,"totalGlobalMem":85029158912})";
-
-/// A GPU that need not be there.
-class DescribedGpu final : public DnnTarget {
-public:
-    explicit DescribedGpu(std::string_view text)
-        : properties_(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) {
-        properties_.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                        static_cast<std::int64_t>(text.size()), text.data());
-        properties_.finalize("described GPU");
-    }
-    void set_on_graph(DnnDescriptor& /*graph*/) const override {}
-    void set_on_heuristics(DnnDescriptor& heuristics) const override {
-        heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties_);
-    }
-    void set_on_plan(DnnDescriptor& plan) const override {
-        plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, properties_);
-    }
-
-private:
-    DnnDescriptor properties_;
-};
-
-/// Skips where cuDNN is missing, or too old for described GPUs.
-class Dnn : public testing::Test {
-protected:
-    void SetUp() override {
-        try {
-            if (dnn().version() < 90800) {
-                GTEST_SKIP() << "cuDNN " << dnn().version() << " is older than 9.8";
-            }
-        } catch (const DeviceError& missing) {
-            GTEST_SKIP() << missing.what();
-        }
-    }
-};
+using Dnn = DescribedGpuTest;
 
 ConvProblem problem_of(std::int64_t samples, const Shape& input, const ConvOptions& options,
                        ElementType type) {

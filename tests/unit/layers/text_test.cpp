@@ -1,142 +1,20 @@
-// Layers of text against the double-precision reference; what they do at their edges; tied weights;
-// cross entropy with a label per position.
+// Layers of text: the same bits twice; what they do at their edges; tied weights; cross entropy
+// with a label per position. gpu/layers_test.cpp compares them with the double-precision reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "support/gpu/gpu_backend.hpp"
+#include "support/gpu/gpu_cases.hpp"
 
 namespace cohort::test {
 namespace {
 
-struct TextCase {
-    std::string name;
-    std::function<Twin()> make;
-};
-
-/// A layer of a sequence between two linear layers.
-Twin between(std::int64_t positions, std::int64_t width,
-             const std::function<Value(TwinBuilder&, Value)>& layer) {
-    TwinBuilder net(Shape{positions, 3});
-    const Value x = layer(net, net.linear(net.input(), {.features = width}));
-    return net.finish_regression(net.linear(x, {.features = 2}));
-}
-
-TextCase attention_case(std::int64_t positions, std::int64_t features, std::int64_t heads,
-                        bool causal) {
-    return {"attention_" + std::to_string(positions) + "x" + std::to_string(features) + "_heads_" +
-                std::to_string(heads) + (causal ? "_causal" : ""),
-            [=] {
-                return between(positions, 3 * features, [=](TwinBuilder& net, Value x) {
-                    return net.attention(x, {.heads = heads, .causal = causal});
-                });
-            }};
-}
-
-TextCase norm_case(std::int64_t positions, std::int64_t features) {
-    return {"layer_norm_" + std::to_string(positions) + "x" + std::to_string(features), [=] {
-                return between(positions, features,
-                               [](TwinBuilder& net, Value x) { return net.layer_norm(x); });
-            }};
-}
-
-TextCase position_case(const std::string& name, const PositionOptions& options) {
-    return {"position_" + name, [=] {
-                return between(7, 5,
-                               [=](TwinBuilder& net, Value x) { return net.position(x, options); });
-            }};
-}
-
-/// Logits of every position from an embedding and what `describe` puts on it.
-TextCase token_case(const std::string& name, const TokenInput& input,
-                    std::function<Value(TwinBuilder&, Value)> describe) {
-    return {name, [=] {
-                TwinBuilder net(input);
-                const Value x = net.embedding(net.input(), {.features = 6});
-                return net.finish(describe(net, x));
-            }};
-}
-
-Value small_gpt(TwinBuilder& net, Value embedded) {
-    Value x = net.dropout(net.position(embedded), 0.3F);
-    for (int layer = 0; layer < 2; ++layer) {
-        const Value joined = net.linear(net.layer_norm(x), {.features = 18});
-        x = net.add(net.linear(net.attention(joined, {.heads = 2}), {.features = 6}), x);
-        const Value y =
-            net.activation(net.linear(net.layer_norm(x), {.features = 24}), ActivationKind::kGelu);
-        x = net.add(net.linear(y, {.features = 6}), x);
-    }
-    return net.linear_tied(net.layer_norm(x), embedded, "embedding1");
-}
-
-std::vector<TextCase> text_cases() {
-    std::vector<TextCase> cases{attention_case(1, 1, 1, true),
-                                attention_case(1, 4, 2, false),
-                                attention_case(5, 6, 3, true),
-                                attention_case(9, 7, 7, false),
-                                attention_case(65, 5, 1, true),
-                                attention_case(64, 8, 2, true),
-                                attention_case(131, 6, 2, true),
-                                attention_case(131, 6, 2, false),
-                                norm_case(1, 3),
-                                norm_case(3, 2),
-                                norm_case(5, 33),
-                                norm_case(2, 200),
-                                position_case("learned", {}),
-                                position_case("learned_scaled", {.scale = 3.5F}),
-                                position_case("waves", {.learned = false}),
-                                position_case("waves_scaled", {.learned = false, .scale = 2.5F})};
-    const auto linear = [](TwinBuilder& net, Value x) { return net.linear(x, {.features = 11}); };
-    cases.push_back(token_case("embedding", {5, 11}, linear));
-    cases.push_back(token_case("embedding_of_one", {1, 1}, linear));
-    cases.push_back(token_case("many_classes", {3, 2}, [](TwinBuilder& net, Value x) {
-        return net.linear(x, {.features = 2500});
-    }));
-    cases.push_back(token_case("two_lstms", {7, 5}, [](TwinBuilder& net, Value x) {
-        x = net.dropout(net.lstm(x, {.hidden = 4}), 0.2F);
-        return net.linear(net.lstm(x, {.hidden = 3}), {.features = 5});
-    }));
-    cases.push_back(token_case("tied", {4, 9}, [](TwinBuilder& net, Value x) {
-        return net.linear_tied(net.activation(x, ActivationKind::kTanh), x, "embedding1");
-    }));
-    cases.push_back(token_case("tied_twice", {4, 9}, [](TwinBuilder& net, Value x) {
-        const Value y = net.linear_tied(x, x, "embedding1");
-        const Value z = net.linear_tied(net.activation(x, ActivationKind::kTanh), x, "embedding1");
-        return net.add(y, z);
-    }));
-    cases.push_back(token_case("gpt", {6, 13}, small_gpt));
-    return cases;
-}
-
-class TextLayers : public ::testing::TestWithParam<TextCase> {};
-
-TEST_P(TextLayers, MatchTheReference) {
-    const Twin twin = GetParam().make();
-    SCOPED_TRACE("\n" + describe(twin.graph));
-    for (const int threads : {1, 3}) {
-        expect_matches(twin, {13, 1, 7}, {.threads = threads, .deterministic = threads == 3});
-    }
-}
-
-TEST_P(TextLayers, MatchTheReferenceInBf16) {
-    const Backend backend{"cpu_bf16", false, Precision::kBf16};
-    need(backend);
-    if (IsSkipped()) {
-        return;
-    }
-    const Twin twin = GetParam().make();
-    SCOPED_TRACE("\n" + describe(twin.graph));
-    for (const int threads : {1, 3}) {
-        const auto owned = backend.replica(twin.graph, {.deterministic = threads == 3}, threads);
-        expect_matches(twin, owned->replica, {13, 1, 7}, limits(backend));
-    }
-}
+class TextLayers : public ::testing::TestWithParam<NetworkCase> {};
 
 TEST_P(TextLayers, GiveTheSameBitsTwice) {
     const Twin twin = GetParam().make();
@@ -269,18 +147,6 @@ TEST(Attention, IsAMeanOfValuesWhereScoresAreEqual) {
     const std::vector<float> samples{0, 5, 1, 0, -3, 2, 0, 9, 6};
     EXPECT_EQ(attend(3, {.heads = 1, .causal = true}, samples), (std::vector<float>{1, 1.5F, 3}));
     EXPECT_EQ(attend(3, {.heads = 1, .causal = false}, samples), (std::vector<float>{3, 3, 3}));
-}
-
-TEST(Attention, BearsLargeScoresAndShowsNan) {
-    const std::vector<float> samples{1e4F, 1e4F, 1, 1e4F, -1e4F, 2, -1e4F, 1e4F, 6};
-    const std::vector<float> outputs = attend(3, {.heads = 1, .causal = true}, samples);
-    EXPECT_EQ(outputs, (std::vector<float>{1, 1, 2}));
-    std::vector<float> damaged = samples;
-    damaged[4] = std::nanf("");
-    const std::vector<float> seen = attend(3, {.heads = 1, .causal = true}, damaged);
-    EXPECT_EQ(seen[0], 1);  // it sees itself alone
-    EXPECT_TRUE(std::isnan(seen[1]));
-    EXPECT_TRUE(std::isnan(seen[2]));
 }
 
 TEST(Embedding, GivesGradientsToRowsThatOccurAlone) {
