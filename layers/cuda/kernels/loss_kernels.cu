@@ -1,5 +1,6 @@
 // Losses: softmax cross entropy by a warp per sample, squared error elementwise. Sums are double
-// precision: per thread, per block, then over the blocks, each in a fixed order.
+// precision: per thread, per block, then, by the last block, over the blocks, each in a fixed
+// order.
 #include "layers/cuda/kernels/loss_kernels.hpp"
 #include "tensor/cuda/element_map.cuh"
 #include "tensor/cuda/reduce.cuh"
@@ -33,12 +34,28 @@ __device__ Best warp_best(const T* logits, std::int64_t classes, int lane) {
     return best;
 }
 
-__device__ void store_sums(double loss, double correct, LossSums* partial) {
+/// @param loss, correct  of this thread
+__device__ void finish_sums(double loss, double correct, const LossWork& work) {
     const double all = block_sum<kThreads>(loss);
     const auto right = block_sum<kThreads>(correct);
     if (threadIdx.x == 0) {
-        partial[blockIdx.x].loss = all;
-        partial[blockIdx.x].correct = right;
+        work.partial[blockIdx.x].loss = all;
+        work.partial[blockIdx.x].correct = right;
+    }
+    if (!is_last_block(work.arrivals, gridDim.x)) {
+        return;
+    }
+    double loss_sum = 0;
+    double correct_sum = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads) {
+        loss_sum += __ldcg(&work.partial[i].loss);
+        correct_sum += __ldcg(&work.partial[i].correct);
+    }
+    loss_sum = block_sum<kThreads>(loss_sum);
+    correct_sum = block_sum<kThreads>(correct_sum);
+    if (threadIdx.x == 0) {
+        work.total->loss = loss_sum;
+        work.total->correct = correct_sum;
     }
 }
 
@@ -72,7 +89,7 @@ __global__ void cross_entropy_kernel(LossWork work, const T* all_logits, T* all_
             }
         }
     }
-    store_sums(loss, correct, work.partial);
+    finish_sums(loss, correct, work);
 }
 
 template <class T>
@@ -88,27 +105,7 @@ __global__ void squared_error_kernel(LossWork work, const T* outputs, T* gradien
             gradients[i] = from_float<T>(slope * error);
         }
     }
-    store_sums(sum / static_cast<double>(work.outputs), 0, work.partial);
-}
-
-__global__ void add_sums_kernel(const LossSums* partial, int count, LossSums* total) {
-    double loss = 0;
-    double correct = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
-        loss += partial[i].loss;
-        correct += partial[i].correct;
-    }
-    const double all = block_sum<kThreads>(loss);
-    const auto right = block_sum<kThreads>(correct);
-    if (threadIdx.x == 0) {
-        total->loss += all;
-        total->correct += right;
-    }
-}
-
-void add_sums(cudaStream_t stream, const LossWork& work, unsigned blocks) {
-    add_sums_kernel<<<1, kThreads, 0, stream>>>(work.partial, static_cast<int>(blocks), work.total);
-    check_launch("sums of the loss");
+    finish_sums(sum / static_cast<double>(work.outputs), 0, work);
 }
 
 }  // namespace
@@ -122,7 +119,6 @@ void cross_entropy(cudaStream_t stream, const LossWork& work) {
             reinterpret_cast<T*>(work.slice.gradient));
     });
     check_launch("cross entropy");
-    add_sums(stream, work, launch.blocks);
 }
 
 void squared_error(cudaStream_t stream, const LossWork& work) {
@@ -134,7 +130,6 @@ void squared_error(cudaStream_t stream, const LossWork& work) {
             reinterpret_cast<T*>(work.slice.gradient));
     });
     check_launch("squared error");
-    add_sums(stream, work, launch.blocks);
 }
 
 }  // namespace cohort::cuda

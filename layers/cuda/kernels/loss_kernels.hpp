@@ -18,8 +18,9 @@ struct LossWork {
     std::int64_t outputs = 0;  ///< of a sample
     ElementType type = ElementType::kF32;
     const StepValues* step = nullptr;
-    LossSums* partial = nullptr;  ///< [kMostLossSums], overwritten
-    LossSums* total = nullptr;    ///< is added to
+    LossSums* partial = nullptr;   ///< [kMostLossSums], overwritten
+    LossSums* total = nullptr;     ///< assigned
+    unsigned* arrivals = nullptr;  ///< 0 between launches
 };
 
 void cross_entropy(cudaStream_t stream, const LossWork& work);
