@@ -100,4 +100,15 @@ void add_into(ElementType type, void* to, const void* from, std::int64_t count) 
     });
 }
 
+void fold_into(Device& device, Stream& stream, float* state, const float* batch, std::int64_t count,
+               float step) {
+    if (device.kind() == DeviceKind::kCuda) {
+        fold_on_cuda(device, stream, state, batch, count, step);
+        return;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+        state[i] += step * (batch[i] - state[i]);
+    }
+}
+
 }  // namespace cohort

@@ -148,6 +148,10 @@ struct LossExtents {
                                                                Precision precision,
                                                                bool deterministic);
 
+/// See fold_into.
+void fold_on_cuda(Device& device, Stream& stream, float* state, const float* batch,
+                  std::int64_t count, float step);
+
 /// The only input's shape; ShapeError unless there is exactly one of that rank (0: any rank).
 const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, int rank);
 

@@ -68,5 +68,9 @@ std::unique_ptr<KernelSupport> make_cuda_support(Device& /*device*/, Stream& /*s
                                                  Precision /*precision*/, bool /*deterministic*/) {
     refuse();
 }
+void fold_on_cuda(Device& /*device*/, Stream& /*stream*/, float* /*state*/, const float* /*batch*/,
+                  std::int64_t /*count*/, float /*step*/) {
+    refuse();
+}
 
 }  // namespace cohort

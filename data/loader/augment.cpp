@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
@@ -14,13 +15,13 @@
 namespace cohort {
 namespace detail {
 
-/// An image and the crop that is wanted of it.
-struct ImageCrop {
+/// An image and the crop that is wanted of it, see ImageCrop.
+struct CropWork {
     std::int64_t channels;
     std::int64_t height;
     std::int64_t width;
-    std::int64_t down;   ///< output row y shows source row y + down
-    std::int64_t right;  ///< output column x shows source column x + right, before the flip
+    std::int64_t down;
+    std::int64_t right;
     bool flip;
     const float* mean;     ///< [channels]
     const float* inverse;  ///< [channels]
@@ -44,8 +45,7 @@ template <class Stored>
 }
 
 template <class Stored>
-[[gnu::always_inline]] inline void crop_image(const ImageCrop& crop, const Stored* from,
-                                              float* to) {
+[[gnu::always_inline]] inline void crop_image(const CropWork& crop, const Stored* from, float* to) {
     const std::int64_t width = crop.width;
     const std::int64_t first = std::max<std::int64_t>(0, -crop.right);  // columns with a source
     const std::int64_t last = std::min(width, width - crop.right);
@@ -73,11 +73,11 @@ template <class Stored>
 }
 
 // Overloads, not templates: the compiler makes clones of functions only.
-COHORT_SIMD_CLONES void crop(const ImageCrop& wanted, const std::uint8_t* from, float* to) {
+COHORT_SIMD_CLONES void crop(const CropWork& wanted, const std::uint8_t* from, float* to) {
     crop_image(wanted, from, to);
 }
 
-COHORT_SIMD_CLONES void crop(const ImageCrop& wanted, const float* from, float* to) {
+COHORT_SIMD_CLONES void crop(const CropWork& wanted, const float* from, float* to) {
     crop_image(wanted, from, to);
 }
 
@@ -160,7 +160,8 @@ SampleTransform::SampleTransform(const SampleSetInfo& info, const AugmentOptions
     for (const float std : info.std) {
         inverse_.push_back(1.0F / std);
     }
-    const std::int64_t largest = rank == 3 ? std::min(height_, width_) : 0;
+    const std::int64_t largest =
+        rank == 3 ? std::min({height_, width_, std::int64_t{INT16_MAX}}) : 0;
     if (options.pad < 0 || options.pad > largest || (options.flip && rank != 3)) {
         fail<UsageError>({.where = "augmentation",
                           .what = "not possible with these samples",
@@ -170,24 +171,40 @@ SampleTransform::SampleTransform(const SampleSetInfo& info, const AugmentOptions
     }
 }
 
+ImageCrop SampleTransform::crop_of(std::int64_t sample_id, std::uint32_t epoch) const {
+    if (options_.pad == 0 && !options_.flip) {
+        return {};
+    }
+    const Rng rng(options_.seed, RngPurpose::kAugment, static_cast<std::uint64_t>(sample_id),
+                  epoch);
+    const auto words = rng.block(0);
+    const auto places = static_cast<std::uint64_t>(options_.pad) * 2 + 1;
+    const auto shift = [&](std::uint32_t word) {
+        const std::uint64_t place = (std::uint64_t{word} * places) >> 32;
+        return static_cast<std::int16_t>(static_cast<std::int64_t>(place) - options_.pad);
+    };
+    return {.down = shift(words[0]),
+            .right = shift(words[1]),
+            .mirrored = static_cast<std::int16_t>(options_.flip ? words[2] >> 31 : 0)};
+}
+
+std::vector<float> SampleTransform::scales() const {
+    std::vector<float> scales = mean_;
+    scales.insert(scales.end(), inverse_.begin(), inverse_.end());
+    return scales;
+}
+
 template <class Stored>
 void SampleTransform::apply_typed(const Stored* raw, std::int64_t sample_id, std::uint32_t epoch,
                                   float* out) const {
     if (options_.pad > 0 || options_.flip) {
-        const Rng rng(options_.seed, RngPurpose::kAugment, static_cast<std::uint64_t>(sample_id),
-                      epoch);
-        const auto words = rng.block(0);
-        const auto places = static_cast<std::uint64_t>(options_.pad) * 2 + 1;
-        const auto shift = [&](std::uint32_t word) {
-            const std::uint64_t place = (std::uint64_t{word} * places) >> 32;
-            return static_cast<std::int64_t>(place) - options_.pad;
-        };
+        const ImageCrop crop = crop_of(sample_id, epoch);
         detail::crop({.channels = channels_,
                       .height = height_,
                       .width = width_,
-                      .down = shift(words[0]),
-                      .right = shift(words[1]),
-                      .flip = options_.flip && (words[2] >> 31) != 0,
+                      .down = crop.down,
+                      .right = crop.right,
+                      .flip = crop.mirrored != 0,
                       .mean = mean_.data(),
                       .inverse = inverse_.data()},
                      raw, out);

@@ -169,7 +169,13 @@ std::optional<LoadedBatch> Loader::next(const std::function<bool()>& give_up) {
     if (job->error) {
         std::rethrow_exception(job->error);
     }
-    return LoadedBatch(std::move(job->content));
+    return std::move(job->batch);
+}
+
+const LoadedBatch* Loader::peek() {
+    const std::scoped_lock lock(mutex_);
+    const bool ready = !jobs_.empty() && jobs_.front()->state == State::kDone;
+    return ready && jobs_.front()->batch ? &*jobs_.front()->batch : nullptr;
 }
 
 std::vector<Lease> Loader::discard_submitted() {

@@ -1,6 +1,8 @@
 #include "data/loader/loader_batch.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -11,6 +13,21 @@ constexpr std::size_t kAlign = 64;
 
 constexpr std::size_t round_up(std::size_t bytes) {
     return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+/// Lays arrays out one after another.
+class Places {
+public:
+    std::size_t add(std::size_t bytes) { return std::exchange(end_, end_ + round_up(bytes)); }
+    [[nodiscard]] std::size_t end() const { return end_; }
+
+private:
+    std::size_t end_ = 0;
+};
+
+std::uint64_t next_serial() {
+    static std::atomic<std::uint64_t> given{0};
+    return ++given;
 }
 
 }  // namespace
@@ -43,23 +60,42 @@ void BatchPool::give_back(BatchMemory memory) noexcept {
 }
 
 LoadedBatch::Content::Content(const Lease& for_lease, const SampleSetInfo& info,
-                              std::shared_ptr<BatchPool> from)
-    : lease(for_lease), pool(std::move(from)) {
+                              std::span<const float> scales, std::shared_ptr<BatchPool> from)
+    : serial(next_serial()), lease(for_lease), pool(std::move(from)) {
     const std::size_t count = lease.samples.size();
     const std::size_t values = count * static_cast<std::size_t>(info.sample_elements());
-    const std::size_t value_bytes = round_up(values * sizeof(float));
     const std::size_t label_count = count * static_cast<std::size_t>(info.positions());
     const std::size_t target_count = count * static_cast<std::size_t>(info.targets);
-    memory = pool->take(
-        value_bytes + round_up(label_count * sizeof(std::int32_t) + target_count * sizeof(float)));
+    const bool as_stored = !scales.empty();
+    const std::size_t value_bytes = as_stored ? values : values * sizeof(float);
+    Places places;
+    const std::size_t values_at = places.add(value_bytes);
+    const std::size_t labels_at = places.add(label_count * sizeof(std::int32_t));
+    const std::size_t targets_at = places.add(target_count * sizeof(float));
+    const std::size_t ids_at = places.add(count * sizeof(std::int64_t));
+    const std::size_t crops_at = places.add(as_stored ? count * sizeof(ImageCrop) : 0);
+    const std::size_t scales_at = places.add(scales.size_bytes());
+    memory = pool->take(places.end());
     auto* base = static_cast<std::byte*>(memory.data.get());
-    if (info.tokens()) {
-        tokens = {reinterpret_cast<std::int32_t*>(base), values};
+    if (as_stored) {
+        stored_values = {reinterpret_cast<std::uint8_t*>(base + values_at), values};
+        crops = {reinterpret_cast<ImageCrop*>(base + crops_at), count};
+        auto* to = reinterpret_cast<float*>(base + scales_at);
+        std::ranges::copy(scales, to);
+        stored = {.values = stored_values.data(),
+                  .crops = crops.data(),
+                  .scales = to,
+                  .channels = static_cast<std::int64_t>(scales.size() / 2),
+                  .elements = info.sample_elements()};
+    } else if (info.tokens()) {
+        tokens = {reinterpret_cast<std::int32_t*>(base + values_at), values};
     } else {
-        samples = {reinterpret_cast<float*>(base), values};
+        samples = {reinterpret_cast<float*>(base + values_at), values};
     }
-    labels = {reinterpret_cast<std::int32_t*>(base + value_bytes), label_count};
-    targets = {reinterpret_cast<float*>(base + value_bytes), target_count};
+    labels = {reinterpret_cast<std::int32_t*>(base + labels_at), label_count};
+    targets = {reinterpret_cast<float*>(base + targets_at), target_count};
+    ids = {reinterpret_cast<std::int64_t*>(base + ids_at), count};
+    std::ranges::copy(lease.samples, ids.begin());
 }
 
 LoadedBatch::LoadedBatch(std::unique_ptr<Content> content) noexcept : content_(std::move(content)) {
@@ -70,6 +106,15 @@ LoadedBatch::~LoadedBatch() = default;
 
 const Lease& LoadedBatch::lease() const noexcept {
     return content_->lease;
+}
+std::uint64_t LoadedBatch::serial() const noexcept {
+    return content_->serial;
+}
+const StoredSamples& LoadedBatch::stored() const noexcept {
+    return content_->stored;
+}
+std::span<const std::int64_t> LoadedBatch::sample_ids() const noexcept {
+    return content_->ids;
 }
 std::span<const float> LoadedBatch::samples() const noexcept {
     return content_->samples;
@@ -87,14 +132,15 @@ std::span<const float> LoadedBatch::targets() const noexcept {
 BatchBuilder::BatchBuilder(const SampleSetInfo& info, const LoaderOptions& options)
     : info_(info),
       transform_(make_transform(info, options.augment)),
+      scales_(options.stored && info.type == SampleType::kU8 ? transform_->scales()
+                                                             : std::vector<float>{}),
       pool_(std::make_shared<BatchPool>(options.allocator,
                                         static_cast<std::size_t>(options.prefetch) + 2)) {
 }
 
-std::unique_ptr<LoadedBatch::Content> BatchBuilder::build(
-    const Lease& lease, const std::vector<std::int64_t>& chunk_ids,
-    const std::vector<std::shared_ptr<const RawChunk>>& chunks) const {
-    auto content = std::make_unique<LoadedBatch::Content>(lease, info_, pool_);
+LoadedBatch BatchBuilder::build(const Lease& lease, const std::vector<std::int64_t>& chunk_ids,
+                                const std::vector<std::shared_ptr<const RawChunk>>& chunks) const {
+    auto content = std::make_unique<LoadedBatch::Content>(lease, info_, scales_, pool_);
     const std::int64_t elements = info_.sample_elements();
     const std::int64_t chunk_samples = info_.chunk_samples;
     for (std::size_t i = 0; i < lease.samples.size(); ++i) {
@@ -105,7 +151,12 @@ std::unique_ptr<LoadedBatch::Content> BatchBuilder::build(
         const std::byte* stored = chunk.data.data() + within * info_.sample_bytes();
         const std::int64_t to = static_cast<std::int64_t>(i) * elements;
         if (transform_) {
-            transform_->apply(stored, id, lease.epoch, content->samples.data() + to);
+            if (scales_.empty()) {
+                transform_->apply(stored, id, lease.epoch, content->samples.data() + to);
+            } else {
+                std::memcpy(content->stored_values.data() + to, stored, info_.sample_bytes());
+                content->crops[i] = transform_->crop_of(id, lease.epoch);
+            }
             if (info_.targets > 0) {
                 const auto targets = static_cast<std::size_t>(info_.targets);
                 standardise_targets(chunk.targets.data() + within * targets, info_,
@@ -118,7 +169,7 @@ std::unique_ptr<LoadedBatch::Content> BatchBuilder::build(
                          content->labels.data() + to);
         }
     }
-    return content;
+    return LoadedBatch(std::move(content));
 }
 
 }  // namespace cohort

@@ -37,9 +37,11 @@ private:
     std::vector<BatchMemory> free_;
 };
 
-/// Samples [N, sample shape], or tokens [N,T] in their place, and, from the next multiple of 64
-/// bytes, labels [N], of tokens [N,T], or targets [N,D].
+/// Samples [N, sample shape], or tokens [N,T] or stored samples in their place, then labels [N], of
+/// tokens [N,T], or targets [N,D], ids [N], and of stored samples crops [N] and scales; each from a
+/// multiple of 64 bytes on.
 struct LoadedBatch::Content {
+    std::uint64_t serial;
     Lease lease;
     std::shared_ptr<BatchPool> pool;
     BatchMemory memory;
@@ -47,8 +49,14 @@ struct LoadedBatch::Content {
     std::span<std::int32_t> tokens;
     std::span<std::int32_t> labels;
     std::span<float> targets;
+    std::span<std::int64_t> ids;
+    StoredSamples stored;
+    std::span<std::uint8_t> stored_values;
+    std::span<ImageCrop> crops;
 
-    Content(const Lease& for_lease, const SampleSetInfo& info, std::shared_ptr<BatchPool> from);
+    /// @param scales  of samples that stay as they are stored; empty: they do not
+    Content(const Lease& for_lease, const SampleSetInfo& info, std::span<const float> scales,
+            std::shared_ptr<BatchPool> from);
     Content(const Content&) = delete;
     Content& operator=(const Content&) = delete;
     ~Content() { pool->give_back(std::move(memory)); }
@@ -60,7 +68,7 @@ struct Loader::Job {
     std::vector<std::shared_ptr<const RawChunk>> chunks;  ///< same order
     State state = State::kQueued;
     bool discarded = false;
-    std::unique_ptr<LoadedBatch::Content> content;
+    std::optional<LoadedBatch> batch;
     std::exception_ptr error;
 };
 
@@ -70,13 +78,14 @@ public:
     BatchBuilder(const SampleSetInfo& info, const LoaderOptions& options);
 
     /// @param chunk_ids  of the lease's samples, increasing  @param chunks  in the same order
-    [[nodiscard]] std::unique_ptr<LoadedBatch::Content> build(
+    [[nodiscard]] LoadedBatch build(
         const Lease& lease, const std::vector<std::int64_t>& chunk_ids,
         const std::vector<std::shared_ptr<const RawChunk>>& chunks) const;
 
 private:
     const SampleSetInfo& info_;
     std::optional<SampleTransform> transform_;  ///< none of tokens
+    std::vector<float> scales_;                 ///< of samples that stay as they are stored
     std::shared_ptr<BatchPool> pool_;
 };
 

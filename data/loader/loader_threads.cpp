@@ -88,7 +88,7 @@ void Loader::prepare(Job& job, std::unique_lock<std::mutex>& lock) {
     job.state = State::kPreparing;
     lock.unlock();
     try {
-        job.content = builder_->build(job.lease, job.chunk_ids, job.chunks);
+        job.batch = builder_->build(job.lease, job.chunk_ids, job.chunks);
     } catch (...) {
         job.error = std::current_exception();
     }

@@ -1,11 +1,11 @@
 // Batch normalisation, optionally + residual + ReLU, on a GPU: kernels of our own.
 //
-// Forward: moments, statistics of each channel, y = act(scale x + offset + residual); x is read
-// twice, y written once. Backward: sums of g and g (x - mean), gradients of each channel, the
-// input's gradient. Without a residual the ReLU's mask is recomputed from x, so neither y nor a
-// mask is kept; with one it is y > 0 (the next layer keeps y anyway) and masks the gradient in
-// place, which then *is* the residual's gradient. cuDNN's batch norm with a ReLU keeps a mask, and
-// gives the inverse deviation instead of the variance.
+// Forward: statistics of each channel, y = act(scale x + offset + residual); x is read twice, y
+// written once. Backward: sums of g and g (x - mean) with the gradients of each channel, the
+// input's gradient. Each is one launch. Without a residual the ReLU's mask is recomputed from x, so
+// neither y nor a mask is kept; with one it is y > 0 (the next layer keeps y anyway) and masks the
+// gradient in place, which then *is* the residual's gradient. cuDNN's batch norm with a ReLU keeps
+// a mask, and gives the inverse deviation instead of the variance.
 #include <algorithm>
 
 #include "layers/cuda/kernels/batch_norm_kernels.hpp"
@@ -16,12 +16,12 @@ namespace cohort {
 namespace cuda {
 namespace {
 
-/// Per-channel values in one buffer, zero at first.
+/// Per-channel values and counters of blocks in one buffer, zero at first.
 class ChannelBuffer {
 public:
     ChannelBuffer(Device& device, Stream& stream, std::int64_t stored)
         : buffer_(device.allocate(static_cast<std::size_t>(stored) *
-                                  (sizeof(double) + kFloats * sizeof(float)))) {
+                                  (sizeof(double) + kFloats * sizeof(float) + sizeof(unsigned)))) {
         stream.fill_zero(buffer_.data(), buffer_.bytes());
         values_.inverse = static_cast<double*>(buffer_.data());
         auto* floats = reinterpret_cast<float*>(values_.inverse + stored);
@@ -30,13 +30,16 @@ public:
             *place = floats;
             floats += stored;
         }
+        arrivals_ = reinterpret_cast<unsigned*>(floats);
     }
     [[nodiscard]] const BnChannelValues& values() const { return values_; }
+    [[nodiscard]] unsigned* arrivals() const { return arrivals_; }
 
 private:
     static constexpr std::size_t kFloats = 6;
     Buffer buffer_;
     BnChannelValues values_;
+    unsigned* arrivals_ = nullptr;
 };
 
 class BatchNormCuda final : public Kernel {
@@ -46,7 +49,7 @@ public:
           support_(support_of(context)),
           format_(context.inputs.at(0)),
           training_(context.training),
-          multiprocessors_(gpu_facts(context.device).multiprocessors),
+          gpu_(gpu_facts(context.device)),
           channels_(context.device, context.stream, order_of(format_).stored) {
         traits_.output = format_;
         traits_.backward_reads_output = spec.relu && spec.add;
@@ -109,8 +112,11 @@ private:
                 .channels = format_.shape[0],
                 .stored = stored,
                 .type = format_.type,
-                .tiles = channel_tiles(rows, stored, format_.type, multiprocessors_, vectors),
+                .gpu = gpu_.index,
+                .multiprocessors = gpu_.multiprocessors,
+                .tiles = bn_tiles(rows, stored, format_.type, gpu_.multiprocessors, vectors),
                 .values = channels_.values(),
+                .arrivals = channels_.arrivals(),
                 .epsilon = spec_.options.epsilon,
                 .weight = binding_.parameters.empty() ? nullptr : binding_.parameters[0],
                 .bias = binding_.parameters.empty() ? nullptr : binding_.parameters[1]};
@@ -133,7 +139,7 @@ private:
     TensorFormat format_;
     TensorFormat residual_;
     bool training_;
-    int multiprocessors_;
+    const GpuFacts& gpu_;
     ChannelBuffer channels_;
 };
 

@@ -13,6 +13,7 @@
 #include "layers/cuda/dnn/conv_graphs.hpp"
 #include "layers/cuda/dnn/dnn_choice.hpp"
 #include "layers/cuda/kernels/conv_kernels.hpp"
+#include "layers/cuda/kernels/weight_copies.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
 
@@ -282,7 +283,7 @@ private:
             {kImage, packed_input(slice)}, {kResult, slice.output_gradient}, {kFilter, target}};
         chosen.plan->run(support_.dnn_handle(), places, place + filter_bytes());
         if (!made.as_is()) {
-            support_.store_gradient(made, target, binding_.gradients[0]);
+            store_weight_gradient(support_.stream(), made, target, binding_.gradients[0]);
         }
     }
 

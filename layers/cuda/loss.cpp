@@ -1,4 +1,6 @@
 // The two losses on a GPU. Logits may be of any type, the rest is single and double precision.
+#include <utility>
+
 #include "cohort/core/error.hpp"
 #include "layers/cuda/kernels/loss_kernels.hpp"
 #include "layers/cuda/support.hpp"
@@ -15,10 +17,13 @@ public:
           type_(context.inputs.empty() ? ElementType::kF32 : context.inputs[0].type),
           stream_(context.stream),
           support_(cuda::support_of(context)),
-          sums_(context.device.allocate((cuda::kMostLossSums + 1) * sizeof(LossSums))),
-          result_(context.device.allocate_host(sizeof(LossSums))) {}
+          sums_(context.device.allocate((cuda::kMostLossSums + 1) * sizeof(LossSums) +
+                                        sizeof(unsigned))),
+          result_(context.device.allocate_host(sizeof(LossSums))) {
+        stream_.fill_zero(arrivals(), sizeof(unsigned));
+    }
 
-    void begin() override { stream_.fill_zero(sums_.data(), sizeof(LossSums)); }
+    void begin() override { adds_ = false; }
 
     void run(const LossSlice& slice) override {
         auto* total = static_cast<LossSums*>(sums_.data());
@@ -30,7 +35,9 @@ public:
                                   .type = type_,
                                   .step = support_.step_values(),
                                   .partial = total + 1,
-                                  .total = total};
+                                  .total = total,
+                                  .adds = std::exchange(adds_, true),
+                                  .arrivals = arrivals()};
         if (kind_ == LossKind::kMeanSquaredError) {
             check_invariant(slice.targets != nullptr, "squared error needs targets");
             cuda::squared_error(support_.stream(), work);
@@ -49,13 +56,19 @@ public:
     }
 
 private:
+    [[nodiscard]] unsigned* arrivals() const {
+        return reinterpret_cast<unsigned*>(static_cast<LossSums*>(sums_.data()) +
+                                           cuda::kMostLossSums + 1);
+    }
+
     LossKind kind_;
     LossExtents extents_;
     ElementType type_;
     Stream& stream_;
     cuda::Support& support_;
-    Buffer sums_;    ///< the total, then the blocks' sums
-    Buffer result_;  ///< pinned
+    bool adds_ = false;  ///< the next slice, to the sums of the step's earlier ones
+    Buffer sums_;        ///< the total, the blocks' sums, a counter of blocks
+    Buffer result_;      ///< pinned
 };
 
 }  // namespace

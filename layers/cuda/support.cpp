@@ -8,6 +8,7 @@
 #include "layers/cuda/dnn/dnn_api.hpp"
 #include "layers/cuda/dnn/dnn_choice.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
+#include "layers/cuda/kernels/input_kernels.hpp"
 #include "layers/cuda/kernels/weight_copies.hpp"
 #include "layers/kernels.hpp"
 
@@ -173,6 +174,16 @@ void Support::load_input(const TensorFormat& format, const float* from, void* to
     }
 }
 
+void Support::load_stored(const TensorFormat& format, const StoredSamples& from, void* to,
+                          std::int64_t samples) {
+    if (format.shape.rank() == 3) {
+        stored_images_to_channels_last(native_, order_of(format), format.shape[2], format.type,
+                                       from, to, samples);
+    } else {
+        stored_features(native_, format.sample_floats(), format.type, from, to, samples);
+    }
+}
+
 void Support::read_output(const TensorFormat& format, const void* from, float* to,
                           std::int64_t samples) {
     if (reordered(format)) {
@@ -219,15 +230,18 @@ const void* Support::weight(int number) const noexcept {
     return copies_->place(number);
 }
 
-void Support::store_gradient(const WeightForm& form, const void* from, float* gradient) {
-    store_weight_gradient(native_, form, from, gradient);
-}
-
 }  // namespace cuda
 
 std::unique_ptr<KernelSupport> make_cuda_support(Device& device, Stream& stream,
                                                  Precision precision, bool deterministic) {
     return std::make_unique<cuda::Support>(device, stream, precision, deterministic);
+}
+
+void fold_on_cuda(Device& device, Stream& stream, float* state, const float* batch,
+                  std::int64_t count, float step) {
+    cuda::use(device);
+    cuda::fold_elements(static_cast<cudaStream_t>(cuda::native_stream(stream)), state, batch, count,
+                        step);
 }
 
 }  // namespace cohort

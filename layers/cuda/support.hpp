@@ -48,6 +48,8 @@ public:
     void refresh_weights() override;
     void load_input(const TensorFormat& format, const float* from, void* to,
                     std::int64_t samples) override;
+    void load_stored(const TensorFormat& format, const StoredSamples& from, void* to,
+                     std::int64_t samples) override;
     void read_output(const TensorFormat& format, const void* from, float* to,
                      std::int64_t samples) override;
     void add_into(ElementType type, void* to, const void* from, std::int64_t count) override;
@@ -72,8 +74,6 @@ public:
     int want_weight(const float* parameter, const WeightForm& form);
     /// Where the copy lies, or the parameter itself where its form is as_is(); after prepare().
     [[nodiscard]] const void* weight(int number) const noexcept;
-    /// Queues the way back: a gradient in that form becomes the parameter's in the flat buffer.
-    void store_gradient(const WeightForm& form, const void* from, float* gradient);
 
 private:
     Device& device_;

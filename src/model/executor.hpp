@@ -58,9 +58,14 @@ public:
     /// Forward, loss and (in training form) backward. nullopt: interrupted by the observer. Errors:
     /// OutOfMemory.
     virtual std::optional<BatchResult> run(const RunInput& input, Arena& arena) = 0;
+    /// See TrainableModel::prefetch.
+    virtual void prefetch(const BatchView& /*batch*/) {}
     /// Seconds of the last run in training form measured by the device, if it has a clock of its
     /// own.
     [[nodiscard]] virtual std::optional<double> seconds() const { return std::nullopt; }
+
+    /// See Replica::recorded_work().
+    [[nodiscard]] virtual std::size_t recorded_work() const { return 0; }
 
     virtual void set_profiling(bool on) = 0;
     /// Adds this executor's times to `profile`, one entry per node.

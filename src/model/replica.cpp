@@ -80,7 +80,12 @@ struct Replica::Impl {
 
     /// What infer() needs too.
     void check_input(const BatchView& batch) const {
-        const void* input = input_of(graph, batch);
+        const bool stored = batch.stored.values != nullptr && !graph.reads_tokens();
+        if (stored) {
+            check_stored(batch.stored);
+        }
+        const void* input =
+            stored ? static_cast<const void*>(batch.stored.values) : input_of(graph, batch);
         if (batch.size < 1 || input == nullptr) {
             fail<UsageError>({.where = graph.name(),
                               .what = "empty batch",
@@ -91,6 +96,25 @@ struct Replica::Impl {
             const std::int64_t positions = graph.input_shape().elements();
             check_range("token beyond the vocabulary", {batch.tokens, count(batch, positions)},
                         positions, graph.vocabulary());
+        }
+    }
+
+    void check_stored(const StoredSamples& stored) const {
+        const Shape& shape = graph.input_shape();
+        const bool fits =
+            stored.channels == shape[0] || (shape.rank() == 1 && stored.channels == 1);
+        if (support == nullptr) {
+            fail<UsageError>({.where = graph.name(),
+                              .what = "samples as they are stored on " + device.description(),
+                              .expected = "normalised samples, but on a GPU"});
+        }
+        if (stored.elements != shape.elements() || !fits) {
+            fail<ShapeError>({.where = graph.name(),
+                              .what = "stored samples of another shape",
+                              .expected = std::to_string(shape.elements()) + " values in " +
+                                          std::to_string(shape[0]) + " channels",
+                              .got = std::to_string(stored.elements) + " in " +
+                                     std::to_string(stored.channels)});
         }
     }
 
@@ -151,6 +175,12 @@ BatchResult Replica::train_step(const BatchView& batch, std::uint64_t seed) {
     return *impl_->training->run({.batch = &batch, .seed = seed}, impl_->arena);
 }
 
+void Replica::prefetch(const BatchView& batch) {
+    if (batch.serial != 0) {
+        impl_->training->prefetch(batch);
+    }
+}
+
 BatchResult Replica::evaluate(const BatchView& batch) {
     impl_->check(batch);
     return *impl_->inference->run({.batch = &batch}, impl_->arena);
@@ -170,6 +200,10 @@ void Replica::infer(const BatchView& batch, std::span<float> logits) {
 
 std::optional<double> Replica::step_seconds() const {
     return impl_->training->seconds();
+}
+
+std::size_t Replica::recorded_work() const {
+    return impl_->training->recorded_work();
 }
 
 std::size_t Replica::arena_bytes() const noexcept {

@@ -5,6 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "core/profiler_range.hpp"
+#include "model/batch_staging.hpp"
 #include "model/executor.hpp"
 #include "model/whole_batch_plan.hpp"
 
@@ -29,23 +30,18 @@ public:
         arena_ = arena;
     }
 
-    /// Copies the batch to its place in the plan.
-    void upload() {
-        const BatchView& batch = *input_.batch;
-        const auto size = static_cast<std::size_t>(batch.size);
-        const auto floats = static_cast<std::size_t>(graph_.input_shape().elements());
-        const auto outputs = static_cast<std::size_t>(graph_.outputs());
-        void* samples =
-            converts_input() ? static_cast<void*>(at(plan_->samples)) : at(activation(0));
-        stream_.copy(samples, input_of(graph_, batch), size * floats * sizeof(float));
-        if (input_.logits == nullptr && graph_.loss() == LossKind::kSoftmaxCrossEntropy) {
-            const auto labels = size * static_cast<std::size_t>(graph_.positions());
-            stream_.copy(at(plan_->labels), batch.labels, labels * sizeof(std::int32_t));
-        } else if (input_.logits == nullptr) {
-            stream_.copy(at(plan_->targets), batch.targets, size * outputs * sizeof(float));
-        }
-        if (plan_->reads_ids) {
-            stream_.copy(at(plan_->ids), batch.sample_ids, size * sizeof(std::int64_t));
+    /// What the run reads of a batch.
+    [[nodiscard]] std::vector<BatchPart> parts() const {
+        return parts_of(graph_, *input_.batch, input_.logits == nullptr, plan_->reads_ids);
+    }
+    /// Copies the parts of the batch to their places in the plan.
+    void upload(const std::vector<BatchPart>& parts) {
+        for (const BatchPart& part : parts) {
+            const bool as_kernels_read_it =
+                part.place == &WholeBatchPlan::samples && !converts_input();
+            void* place =
+                as_kernels_read_it ? static_cast<void*>(at(activation(0))) : at(plan_->*part.place);
+            stream_.copy(place, part.from, part.bytes);
         }
     }
 
@@ -54,7 +50,16 @@ public:
         if (support_ != nullptr) {
             support_->refresh_weights();
         }
-        if (converts_input()) {
+        const StoredSamples& stored = input_.batch->stored;
+        if (stored.values != nullptr) {
+            support_->load_stored(
+                compiled_.formats[0],
+                {.values = reinterpret_cast<const std::uint8_t*>(at(plan_->samples)),
+                 .crops = reinterpret_cast<const ImageCrop*>(at(plan_->crops)),
+                 .scales = reinterpret_cast<const float*>(at(plan_->scales)),
+                 .channels = stored.channels},
+                at(activation(0)), plan_->batch);
+        } else if (converts_input()) {
             support_->load_input(compiled_.formats[0],
                                  reinterpret_cast<const float*>(at(plan_->samples)),
                                  at(activation(0)), plan_->batch);

@@ -19,9 +19,10 @@ namespace cohort {
 /// libraries load what they need; the second records its pieces, which later ones queue at once.
 class StepRecordings {
 public:
-    /// Batch size, with an observer, without a loss. All else that recorded work depends on is the
+    /// Batch size, with an observer, without a loss, channels of samples as they are stored (0:
+    /// they are not). All else that recorded work depends on is the
     /// same in every run of an executor, or is read on the device.
-    using RunKind = std::tuple<std::int64_t, bool, bool>;
+    using RunKind = std::tuple<std::int64_t, bool, bool, std::int64_t>;
 
     /// @param enabled  false: nothing is recorded
     StepRecordings(Stream& stream, std::string network, bool enabled)
@@ -47,6 +48,17 @@ public:
         } else if (!enabled_ || !run_->ran || !record_and_queue(queue_work)) {
             queue_work();
         }
+    }
+
+    /// Pieces of work that the last run's recordings consist of; 0: it was not recorded.
+    [[nodiscard]] std::size_t size() const {
+        std::size_t sum = 0;
+        if (run_ != nullptr) {
+            for (const std::unique_ptr<Recording>& piece : run_->pieces) {
+                sum += piece->size();
+            }
+        }
+        return sum;
     }
 
 private:

@@ -4,7 +4,16 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/layers/kernel.hpp"
+
 namespace cohort {
+namespace {
+
+float folding_step(double a, double fraction) {
+    return static_cast<float>(1.0 - std::pow(1.0 - a, fraction));
+}
+
+}  // namespace
 
 TrainableModel::TrainableModel(Graph graph, Device& device)
     : graph_(std::move(graph)),
@@ -24,23 +33,8 @@ Buffer TrainableModel::zeroed(const FlatLayout& layout) {
 }
 
 void TrainableModel::fold_batch_statistics(double a, double fraction) {
-    if (device_.kind() == DeviceKind::kCpu) {
-        cohort::fold_batch_statistics(state(), batch_state(), a, fraction);
-        return;
-    }
-    // A few floats per channel: not worth a kernel.
-    const std::size_t bytes = state_.bytes();
-    if (host_state_.bytes() < 2 * bytes) {
-        host_state_ = device_.allocate_host(2 * bytes);
-    }
-    const std::span<float> running(host_state_.floats(), bytes / sizeof(float));
-    const std::span<float> batch(running.data() + running.size(), running.size());
-    stream_->copy(running.data(), state_.data(), bytes);
-    stream_->copy(batch.data(), batch_state_.data(), bytes);
-    stream_->synchronize();
-    cohort::fold_batch_statistics(running, batch, a, fraction);
-    stream_->copy(state_.data(), running.data(), bytes);
-    stream_->synchronize();
+    fold_into(device_, *stream_, state_.floats(), batch_state_.floats(),
+              static_cast<std::int64_t>(state().size()), folding_step(a, fraction));
 }
 
 void TrainableModel::initialise(std::uint64_t seed) {
@@ -54,7 +48,7 @@ void TrainableModel::initialise(std::uint64_t seed) {
 
 void fold_batch_statistics(std::span<float> state, std::span<const float> batch_state, double a,
                            double fraction) {
-    const auto step = static_cast<float>(1.0 - std::pow(1.0 - a, fraction));
+    const float step = folding_step(a, fraction);
     for (std::size_t i = 0; i < state.size(); ++i) {
         state[i] += step * (batch_state[i] - state[i]);
     }

@@ -1,5 +1,6 @@
 // Runs a WholeBatchPlan on one stream. The numbered steps of one run:
-//  1. Batch and step values are copied to the device.
+//  1. Batch and step values are copied to the device, or to their places where the batch is on the
+//     device already.
 //  2. Piece by piece: the thread waits for the last but one, the observer may interrupt, the piece
 //     is queued (its recording, where there is one), gradients that are final are announced.
 //  3. The loss is waited for. In half precision a step that overflowed is repeated from 1. with a
@@ -150,6 +151,7 @@ public:
           queue_(compiled_, setting.stream, setting.support),
           memory_(setting, compiled_),
           values_(setting),
+          staging_(setting.device, setting.stream),
           recordings_(setting.stream, setting.graph.name(), setting.recorded),
           timer_(setting.stream, setting.graph.nodes().size()) {}
 
@@ -170,7 +172,16 @@ public:
         }
     }
 
+    void prefetch(const BatchView& batch) override {
+        if (setting_.device.kind() == DeviceKind::kCuda) {
+            cuda::use(setting_.device);
+        }
+        staging_.begin(parts_of(setting_.graph, batch, true, draws_by_ids(setting_.graph)),
+                       batch.serial);
+    }
+
     [[nodiscard]] std::optional<double> seconds() const override { return timer_.seconds(); }
+    [[nodiscard]] std::size_t recorded_work() const override { return recordings_.size(); }
     void set_profiling(bool on) override { timer_.set_profiling(on); }
     void add_profile(std::vector<LayerProfile>& profile) const override {
         timer_.layers().add_to(profile);
@@ -193,13 +204,15 @@ private:
                 observed ? cut_pieces(setting_.graph, plan.steps, setting_.piece_bytes)
                          : std::vector<Piece>{{0, plan.steps.size()}}};
         queue_.start(plan, input, arena.data());
-        recordings_.start({plan.batch, observed, input.logits != nullptr}, arena.data());
+        recordings_.start(
+            {plan.batch, observed, input.logits != nullptr, input.batch->stored.channels},
+            arena.data());
     }
 
     std::optional<BatchResult> run_prepared() {
         timer_.start_run();
         for (;;) {
-            queue_.upload();  // a step that is repeated has written over its samples
+            upload();  // a step that is repeated has written over its samples
             values_.upload(run_.input);
             if (!queue_pieces()) {
                 setting_.stream.synchronize();
@@ -217,6 +230,14 @@ private:
         }
     }
 
+    void upload() {
+        const std::vector<BatchPart> here = staging_.take(run_.input.batch->serial);
+        queue_.upload(here.empty() ? queue_.parts() : here);
+        if (!here.empty()) {
+            staging_.taken();
+        }
+    }
+
     /// False: interrupted.
     [[nodiscard]] bool queue_pieces() {
         for (std::size_t index = 0; index < run_.pieces.size(); ++index) {
@@ -231,6 +252,9 @@ private:
                 recordings_.queue(index, [&] { queue_work(piece); });
             }
             timer_.end_piece(index);
+            if (index == 0 && run_.input.observer != nullptr) {
+                run_.input.observer->begun();
+            }
             if (!values_.scaled()) {
                 announce(piece);
             }
@@ -297,6 +321,7 @@ private:
     StepQueue queue_;
     WholeBatchMemory memory_;
     StepValuesCopy values_;
+    BatchStaging staging_;
     StepRecordings recordings_;
     StepTimer timer_;
     float* gradients_ = nullptr;

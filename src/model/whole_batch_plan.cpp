@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "cohort/core/stored_samples.hpp"
 #include "model/liveness.hpp"
 
 namespace cohort {
@@ -80,6 +81,10 @@ private:
         if (staged_) {
             const auto floats = static_cast<std::size_t>(graph.input_shape().elements());
             request_bytes(floats * sizeof(float), kArrival, kArrival, plan_.samples);
+            request_bytes(sizeof(ImageCrop), kArrival, kArrival, plan_.crops);
+            const auto channels = static_cast<std::size_t>(graph.input_shape()[0]);
+            requests_.push_back(
+                {{2 * channels * sizeof(float), kArrival, kArrival}, &plan_.scales});
             if (!compiled_.training) {
                 request_bytes(outputs, kArrival, end_, plan_.outputs);
             }

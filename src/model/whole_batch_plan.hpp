@@ -23,6 +23,8 @@ struct WholeBatchPlan : TensorPlaces {
     std::vector<std::size_t> backward_shared;   ///< per node
     // Data copied from and to the host.
     std::size_t samples = 0;  ///< single precision, row-major; used when a support makes the input
+    std::size_t crops = 0;    ///< of samples as they are stored, which lie where samples do
+    std::size_t scales = 0;   ///< likewise
     std::size_t labels = 0;
     std::size_t ids = 0;
     bool reads_ids = false;  ///< some layer draws by sample ids

@@ -3,10 +3,13 @@
 //   gpu_bench [--device cuda] [--steps 30] [--profile] CASE...
 //
 // CASE: MODEL:BATCH:PRECISION, e.g. resnet50:256:bf16: forward, backward and SGD with momentum 0.9
-// and weight decay 5e-4 on synthetic data that lies in pinned host memory, as a loader leaves it.
-// Models: those of the zoo (3x32x32, 10 classes; resnet50 3x224x224, 1000 classes) and lstm (30
-// positions of 64 features, 64 units). Or optimizer:sgd:FLOATS, optimizer:adamw:FLOATS: updates of
-// that many parameters beside copies of as many bytes.
+// and weight decay 5e-4 on synthetic data. On a GPU one line for each place of the samples:
+// "input": "host", pinned memory, where a loader leaves them (a byte per value of an image,
+// cropped, mirrored and normalised on the GPU), copied ahead while the step before computes; and
+// "device", single precision in the GPU's memory from the start. Models: those of the zoo (3x32x32,
+// 10 classes; resnet50 3x224x224, 1000 classes) and lstm (30 positions of 64 features, 64 units).
+// Or optimizer:sgd:FLOATS, optimizer:adamw:FLOATS: updates of that many parameters beside copies of
+// as many bytes.
 // --profile: a second run with every layer timed, for the share of layers that are products.
 #include <fmt/format.h>
 
@@ -16,7 +19,6 @@
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,32 +82,103 @@ Graph make_network(const std::string& name) {
                               : make_model(name, Shape{3, 32, 32}, 10);
 }
 
-/// A batch in the memory that copies fastest.
-struct PinnedBatch {
-    PinnedBatch(Device& device, const Graph& graph, std::int64_t size)
-        : samples(device.allocate_host(static_cast<std::size_t>(size) *
-                                       static_cast<std::size_t>(graph.input_shape().elements()) *
-                                       sizeof(float))),
-          labels(static_cast<std::size_t>(size)),
-          ids(static_cast<std::size_t>(size)) {
-        Rng rng(1, RngPurpose::kTest);
-        const std::size_t count = samples.bytes() / sizeof(float);
-        std::generate_n(samples.floats(), count, [&] { return rng.next_normal(); });
-        std::generate(labels.begin(), labels.end(), [&] {
-            return static_cast<std::int32_t>(
-                rng.next_below(static_cast<std::uint32_t>(graph.classes())));
-        });
-        std::iota(ids.begin(), ids.end(), std::int64_t{0});
+/// `count` values in the memory that copies fastest.
+template <class T>
+class Pinned {
+public:
+    Pinned(Device& device, std::size_t count, const std::function<T(std::size_t)>& value)
+        : buffer_(device.allocate_host(count * sizeof(T))) {
+        for (std::size_t i = 0; i < count; ++i) {
+            data()[i] = value(i);
+        }
     }
-    [[nodiscard]] BatchView view() const {
-        return {.samples = samples.floats(),
-                .labels = labels.data(),
-                .sample_ids = ids.data(),
-                .size = static_cast<std::int64_t>(labels.size())};
+    [[nodiscard]] T* data() const { return static_cast<T*>(buffer_.data()); }
+    [[nodiscard]] std::size_t bytes() const { return buffer_.bytes(); }
+
+private:
+    Buffer buffer_;
+};
+
+/// A batch as a loader leaves it, and its samples in the device's memory.
+class BenchBatch {
+public:
+    BenchBatch(Device& device, Stream& stream, const Graph& graph, std::int64_t size)
+        : size_(size),
+          floats_(elements(graph, size)),
+          as_stored_(device.kind() == DeviceKind::kCuda && graph.input_shape().rank() == 3),
+          channels_(graph.input_shape()[0]),
+          samples_(device, floats_, [&](std::size_t) { return rng_.next_normal(); }),
+          stored_(device, as_stored_ ? floats_ : 1,
+                  [&](std::size_t) { return static_cast<std::uint8_t>(rng_.next_u32() >> 24); }),
+          crops_(device, count(),
+                 [](std::size_t i) {
+                     return ImageCrop{.mirrored = static_cast<std::int16_t>(i % 2)};
+                 }),
+          scales_(device, 2 * static_cast<std::size_t>(channels_),
+                  [&](std::size_t i) {
+                      return i < static_cast<std::size_t>(channels_) ? 127.5F : 1 / 73.9F;
+                  }),
+          labels_(device, count(),
+                  [&](std::size_t) {
+                      return static_cast<std::int32_t>(
+                          rng_.next_below(static_cast<std::uint32_t>(graph.classes())));
+                  }),
+          ids_(device, count(), [](std::size_t i) { return static_cast<std::int64_t>(i); }),
+          on_device_(device.allocate(samples_.bytes())) {
+        stream.copy(on_device_.data(), samples_.data(), samples_.bytes());
+        stream.synchronize();
     }
-    Buffer samples;
-    std::vector<std::int32_t> labels;
-    std::vector<std::int64_t> ids;
+    [[nodiscard]] BatchView on_device() const { return view(on_device_.floats()); }
+    [[nodiscard]] BatchView on_host(std::uint64_t serial) const {
+        BatchView batch = view(samples_.data());
+        batch.serial = serial;
+        if (as_stored_) {
+            batch.stored = {.values = stored_.data(),
+                            .crops = crops_.data(),
+                            .scales = scales_.data(),
+                            .channels = channels_,
+                            .elements = static_cast<std::int64_t>(floats_) / size_};
+        }
+        return batch;
+    }
+    /// Seconds that the host's samples alone take to the device.
+    [[nodiscard]] double copy_seconds(Stream& stream) const;
+
+private:
+    static std::size_t elements(const Graph& graph, std::int64_t size) {
+        return static_cast<std::size_t>(size * graph.input_shape().elements());
+    }
+    [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(size_); }
+    [[nodiscard]] BatchView view(const float* samples) const {
+        return {
+            .samples = samples, .labels = labels_.data(), .sample_ids = ids_.data(), .size = size_};
+    }
+
+    Rng rng_{1, RngPurpose::kTest};
+    std::int64_t size_;
+    std::size_t floats_;
+    bool as_stored_;
+    std::int64_t channels_;
+    Pinned<float> samples_;
+    Pinned<std::uint8_t> stored_;
+    Pinned<ImageCrop> crops_;
+    Pinned<float> scales_;
+    Pinned<std::int32_t> labels_;
+    Pinned<std::int64_t> ids_;
+    Buffer on_device_;
+};
+
+/// Copies the next step's batch ahead.
+class CopyAhead final : public StepObserver {
+public:
+    CopyAhead(Replica& replica, const BenchBatch& batch) : replica_(replica), batch_(batch) {}
+    void begun() override { replica_.prefetch(batch_.on_host(next_)); }
+    [[nodiscard]] BatchView batch() { return batch_.on_host(next_++); }
+
+private:
+    Replica& replica_;
+    const BenchBatch& batch_;
+    std::uint64_t next_ = 1;
 };
 
 /// Seconds of f(), `times` of them.
@@ -121,11 +194,10 @@ std::vector<double> timed(int times, F&& f) {
     return seconds;
 }
 
-/// Seconds that the samples alone take to the device.
-double input_seconds(Device& device, Stream& stream, const PinnedBatch& batch) {
-    const Buffer there = device.allocate(batch.samples.bytes());
+double BenchBatch::copy_seconds(Stream& stream) const {
+    const void* from = as_stored_ ? static_cast<const void*>(stored_.data()) : samples_.data();
     return median(timed(5, [&] {
-        stream.copy(there.data(), batch.samples.data(), there.bytes());
+        stream.copy(on_device_.data(), from, as_stored_ ? stored_.bytes() : samples_.bytes());
         stream.synchronize();
     }));
 }
@@ -162,18 +234,33 @@ std::string profile_text(Replica& replica, int steps, const std::function<void()
     return text + "}";
 }
 
-std::string run_model(Device& device, const Options& options, const std::string& name,
-                      std::int64_t size, Precision precision) {
-    const std::uint64_t free_before = device.memory().free_bytes;
-    Replica replica(make_network(name), device, {.precision = precision});
+/// One case with everything that its steps need.
+struct ModelCase {
+    Device& device;
+    const Options& options;
+    std::string name;
+    std::int64_t size;
+    Precision precision;
+};
+
+/// @param input  "host" or "device"
+std::string run_model(const ModelCase& one, std::string_view input) {
+    const Options& options = one.options;
+    const std::uint64_t free_before = one.device.memory().free_bytes;
+    Replica replica(make_network(one.name), one.device, {.precision = one.precision});
     replica.initialise(1);
     const FlatLayout& layout = replica.graph().parameters();
     const auto optimizer = make_optimizer({.momentum = 0.9, .weight_decay = 5e-4}, layout, 0,
-                                          layout.total(), device, replica.stream());
-    const PinnedBatch batch(device, replica.graph(), size);
+                                          layout.total(), one.device, replica.stream());
+    const BenchBatch batch(one.device, replica.stream(), replica.graph(), one.size);
+    CopyAhead ahead(replica, batch);
     std::vector<double> own;
     const auto step = [&] {
-        replica.train_step(batch.view(), 1);
+        if (input == "host") {
+            replica.train_step(ahead.batch(), 1, ahead);
+        } else {
+            replica.train_step(batch.on_device(), 1);
+        }
         own.push_back(replica.step_seconds().value_or(0));
         optimizer->update(replica.parameters(), replica.gradients(), 1, 1e-3);
         replica.fold_batch_statistics(kBatchNormMomentum, 1);
@@ -185,18 +272,21 @@ std::string run_model(Device& device, const Options& options, const std::string&
     const double step_s = median(seconds);
     const double own_s = median(own);
     const double flops =
-        static_cast<double>(size) * replica.graph().training_flops_per_sample() / step_s;
-    const std::uint64_t taken = free_before - std::min(free_before, device.memory().free_bytes);
+        static_cast<double>(one.size) * replica.graph().training_flops_per_sample() / step_s;
+    const std::uint64_t taken = free_before - std::min(free_before, one.device.memory().free_bytes);
+    const std::size_t work = replica.recorded_work();
     const std::string profile =
         options.profile ? profile_text(replica, std::max(2, options.steps / 3), step) : "";
     return fmt::format(
         "{{\"bench\": \"step\", \"model\": \"{}\", \"batch\": {}, \"precision\": \"{}\", "
-        "\"median_s\": {:.6g}, \"min_s\": {:.6g}, \"device_s\": {:.6g}, \"input_s\": {:.6g}, "
-        "\"per_second\": {:.6g}, \"tflops\": {:.4g}, \"arena_bytes\": {}, \"replica_bytes\": {}, "
+        "\"input\": \"{}\", \"median_s\": {:.6g}, \"min_s\": {:.6g}, \"device_s\": {:.6g}, "
+        "\"input_s\": {:.6g}, \"per_second\": {:.6g}, \"tflops\": {:.4g}, "
+        "\"recorded_work\": {}, \"arena_bytes\": {}, \"replica_bytes\": {}, "
         "\"device_bytes\": {}{}}}",
-        name, size, word_of(precision), step_s, *std::min_element(seconds.begin(), seconds.end()),
-        own_s, input_seconds(device, replica.stream(), batch), static_cast<double>(size) / step_s,
-        flops * 1e-12, replica.arena_bytes(), replica.total_bytes(), taken, profile);
+        one.name, one.size, word_of(one.precision), input, step_s,
+        *std::min_element(seconds.begin(), seconds.end()), own_s,
+        batch.copy_seconds(replica.stream()), static_cast<double>(one.size) / step_s, flops * 1e-12,
+        work, replica.arena_bytes(), replica.total_bytes(), taken, profile);
 }
 
 /// Floats that an update reads and writes per parameter, see docs/cuda.md.
@@ -274,14 +364,22 @@ void run(const Options& options) {
     std::puts(fmt::format("{{\"bench\": \"device\", \"device\": \"{}\", \"total_bytes\": {}}}",
                           device->description(), device->memory().total_bytes)
                   .c_str());
-    for (const std::string& text : options.cases) {
-        const std::vector<std::string> parts = parts_of(text);
-        const std::string line = parts[0] == "optimizer"
-                                     ? run_optimizer(*device, options, parts[1], number(parts[2]))
-                                     : run_model(*device, options, parts[0], number(parts[1]),
-                                                 parse_word<Precision>(parts[2], "precision"));
+    const auto say = [](const std::string& line) {
         std::puts(line.c_str());
         std::fflush(stdout);
+    };
+    for (const std::string& text : options.cases) {
+        const std::vector<std::string> parts = parts_of(text);
+        if (parts[0] == "optimizer") {
+            say(run_optimizer(*device, options, parts[1], number(parts[2])));
+            continue;
+        }
+        const ModelCase one{*device, options, parts[0], number(parts[1]),
+                            parse_word<Precision>(parts[2], "precision")};
+        say(run_model(one, "host"));
+        if (device->kind() == DeviceKind::kCuda) {
+            say(run_model(one, "device"));
+        }
     }
 }
 

@@ -59,7 +59,7 @@ function(cohort_add_backend_test)
   endforeach()
 endfunction()
 
-foreach(topic exact layers numerics replica)
+foreach(topic exact input layers numerics replica)
   cohort_add_backend_test(NAME gpu_${topic}_test SOURCES gpu/${topic}_test.cpp)
 endforeach()
 cohort_add_backend_test(NAME gpu_trouble_test SOURCES gpu/trouble_test.cpp ALONE)

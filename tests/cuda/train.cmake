@@ -2,6 +2,8 @@
 # CPU's memory, or with streams that work when they are told.
 cohort_add_unit_tests(train LIBS cohort::train fmt::fmt PROPERTIES TIMEOUT 120 TOPICS
   run/gpu_place server/gpu_server worker/gpu_copies worker/gpu_observer)
+cohort_add_unit_test(NAME cuda_batch_staging_test SOURCES unit/cuda/batch_staging_test.cpp
+  LIBS cohort_test_reference)
 
 # Workers on every backend; of GPUs it is skipped where there is none.
 cohort_add_backend_test(NAME train_gpu_jobs_test SOURCES unit/train/worker/gpu_jobs_test.cpp
@@ -22,6 +24,20 @@ if(TARGET cohort_gpu_on_cpu)
     SOURCES unit/cuda/choice_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
       $<TARGET_OBJECTS:cohort_gpu_on_cpu>
     LIBS cohort::train cohort::optim)
+
+  # How batches come to the device.
+  cohort_add_unit_test(NAME cuda_input_test
+    SOURCES unit/cuda/input_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
+      $<TARGET_OBJECTS:cohort_gpu_on_cpu>
+    LIBS cohort::train cohort::optim)
+  target_link_libraries(cuda_input_test PRIVATE cohort_cuda_headers)
+
+  # What a step asks of the device.
+  cohort_add_unit_test(NAME cuda_step_work_test
+    SOURCES unit/cuda/step_work_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
+      $<TARGET_OBJECTS:cohort_gpu_on_cpu>
+    LIBS cohort::model cohort::optim)
+  target_link_libraries(cuda_step_work_test PRIVATE cohort_cuda_headers)
 endif()
 
 # A limit on the address space leaves a sanitizer no room.

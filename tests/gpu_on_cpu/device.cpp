@@ -41,10 +41,12 @@ class OnCpuRecording final : public Recording {
 public:
     explicit OnCpuRecording(Work work) : work_(std::move(work)) {}
     void queue() override {
+        on_cpu::asked.work += work_.size();
         for (const std::function<void()>& piece : work_) {
             piece();
         }
     }
+    [[nodiscard]] std::size_t size() const override { return work_.size(); }
 
 private:
     Work work_;
@@ -65,6 +67,7 @@ public:
     void wait_for(const Event& /*event*/) override {}
     void synchronize() override {
         check_invariant(on_cpu::recorded == nullptr, "somebody waits within a recording");
+        ++on_cpu::asked.waits;
     }
     [[nodiscard]] bool begin_recording() override {
         check_invariant(on_cpu::recorded == nullptr, "two recordings at once");

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/core/stored_samples.hpp"
 #include "cohort/data/sample_source.hpp"
 
 namespace cohort {
@@ -29,6 +30,11 @@ public:
     /// channel ([F]: one entry, or F) or std not > 0; UsageError for augmentation of [F] samples or
     /// pad outside 0 .. the image's shorter side.
     SampleTransform(const SampleSetInfo& info, const AugmentOptions& options);
+
+    /// The crop that apply() makes of an image with that id in that epoch.
+    [[nodiscard]] ImageCrop crop_of(std::int64_t sample_id, std::uint32_t epoch) const;
+    /// Mean of each channel, then 1 / std.
+    [[nodiscard]] std::vector<float> scales() const;
 
     /// @param raw one stored sample, sample_bytes() bytes  @param out sample_elements() floats
     void apply(const std::byte* raw, std::int64_t sample_id, std::uint32_t epoch, float* out) const;

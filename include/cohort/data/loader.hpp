@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cohort/core/stored_samples.hpp"
 #include "cohort/data/augment.hpp"
 #include "cohort/data/lease.hpp"
 #include "cohort/data/order.hpp"
@@ -37,6 +38,9 @@ struct LoaderOptions {
     std::optional<OrderOptions> order;  ///< order of future leases: the next window is read ahead
     std::size_t cache_bytes = 0;        ///< stored chunks kept; 0: two windows, or 64 MiB
     HostAllocator allocator = allocate_aligned;
+    /// Samples of one byte per value stay as they are stored, for a device that crops and
+    /// normalises them: LoadedBatch::stored() in place of samples().
+    bool stored = false;
     double stall_limit_s = 30;  ///< a longer wait for a batch causes a warning
 };
 
@@ -51,9 +55,13 @@ public:
     [[nodiscard]] const Lease& lease() const noexcept;
     [[nodiscard]] std::int64_t size() const noexcept { return lease().size(); }
     [[nodiscard]] std::uint32_t epoch() const noexcept { return lease().epoch; }
-    /// [N, sample shape], normalised, 64-byte aligned, from LoaderOptions::allocator; empty for
-    /// tokens.
+    /// Tells this batch from every other of the process; not 0.
+    [[nodiscard]] std::uint64_t serial() const noexcept;
+    // All in one block of memory from LoaderOptions::allocator, 64-byte aligned:
+    /// [N, sample shape], normalised; empty for tokens and for samples as they are stored.
     [[nodiscard]] std::span<const float> samples() const noexcept;
+    /// In the place of samples, see LoaderOptions::stored; else without values.
+    [[nodiscard]] const StoredSamples& stored() const noexcept;
     /// [N,T], in the place of samples; empty for other samples.
     [[nodiscard]] std::span<const std::int32_t> tokens() const noexcept;
     /// [N], of tokens [N,T], same memory; empty beside targets.
@@ -61,9 +69,7 @@ public:
     /// [N, info.targets], standardised, in the place of labels.
     [[nodiscard]] std::span<const float> targets() const noexcept;
     /// [N], = lease().samples.
-    [[nodiscard]] std::span<const std::int64_t> sample_ids() const noexcept {
-        return lease().samples;
-    }
+    [[nodiscard]] std::span<const std::int64_t> sample_ids() const noexcept;
 
 private:
     friend class Loader;
@@ -105,6 +111,9 @@ public:
     /// the leases then stay submitted. Errors: those of reading or preparing that lease; the loader
     /// then drops the lease and continues with later ones.
     [[nodiscard]] std::optional<LoadedBatch> next(const std::function<bool()>& give_up = {});
+    /// The batch that next() would return, if it is ready; it stays with the loader, at the longest
+    /// until discard_submitted(). Thread of next() only.
+    [[nodiscard]] const LoadedBatch* peek();
     /// Takes back every submitted lease that next() has not handed out.
     std::vector<Lease> discard_submitted();
     /// Ends waiting calls of next() and all work; for another thread or before destruction.

@@ -42,6 +42,8 @@ struct StepValues {
     std::uint32_t unused = 0;
 };
 
+struct StoredSamples;
+
 /// What the kernels of one replica share on a device with memory of its own: library handles,
 /// copies of the weights in the type and order that kernels read, values that change from step to
 /// step. The CPU has none. Calls from refresh_weights() to unscale() queue work and can be
@@ -62,6 +64,10 @@ public:
     /// `from` is single precision, row-major [samples, shape]; both in device memory.
     virtual void load_input(const TensorFormat& format, const float* from, void* to,
                             std::int64_t samples) = 0;
+    /// The same from samples as they are stored; in single precision with the bits of the CPU's
+    /// SampleTransform. All of it in device memory.
+    virtual void load_stored(const TensorFormat& format, const StoredSamples& from, void* to,
+                             std::int64_t samples) = 0;
     /// The other way about; for what infer() returns.
     virtual void read_output(const TensorFormat& format, const void* from, float* to,
                              std::int64_t samples) = 0;
@@ -231,6 +237,10 @@ public:
 /// to += from, `count` elements of host memory; used where a tensor has several consumers. On a GPU
 /// KernelSupport::add_into does it.
 void add_into(ElementType type, void* to, const void* from, std::int64_t count);
+/// state += step (batch - state), `count` floats where `stream` works; the same bits on every
+/// device. Queued on the stream.
+void fold_into(Device& device, Stream& stream, float* state, const float* batch, std::int64_t count,
+               float step);
 /// What the CPU computes in where `asked` is wanted: kF32 in place of kBf16 where the processor has
 /// no products of bfloat16, which is said once in the log. Errors: UsageError for those that only
 /// GPUs have.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -43,6 +44,7 @@ public:
                                           StepObserver& observer) override;
     BatchResult train_step(const BatchView& batch, std::uint64_t seed = 0);
 
+    void prefetch(const BatchView& batch) override;
     BatchResult evaluate(const BatchView& batch) override;
     [[nodiscard]] std::optional<double> step_seconds() const override;
     /// Logits, or the outputs of a regression, in inference mode: [N, outputs], host memory. Needs
@@ -53,6 +55,10 @@ public:
     [[nodiscard]] std::size_t arena_bytes() const noexcept override;
     /// Bytes of that and of the flat buffers.
     [[nodiscard]] std::size_t total_bytes() noexcept;
+
+    /// Pieces of work (kernels, copies, fills) of which the last training step's recording on a GPU
+    /// consists; 0: that step was not recorded.
+    [[nodiscard]] std::size_t recorded_work() const;
 
     /// Switches per-layer timing on (and clears it) or off; off by default, costs some percent.
     void set_profiling(bool on);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cohort/core/interface.hpp"
+#include "cohort/core/stored_samples.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/tensor/device.hpp"
 
@@ -22,6 +23,10 @@ struct BatchView {
     const float* targets = nullptr;            ///< [N, outputs]; squared error only
     /// [N,T], 0..vocabulary-1, in place of the samples where Graph::reads_tokens()
     const std::int32_t* tokens = nullptr;
+    /// In place of the samples where it has values; a Replica on a GPU takes them.
+    StoredSamples stored = {};
+    /// Tells this batch from every other of the process; 0: nothing does. See prefetch().
+    std::uint64_t serial = 0;
 };
 
 /// Sums over a batch; divide by `samples` for means.
@@ -48,6 +53,9 @@ public:
     /// gradients are announced); true abandons the step (its gradients are then meaningless). A GPU
     /// is at most two groups behind the calling thread.
     virtual bool should_interrupt() { return false; }
+    /// The first group of layers is queued, on a device that works by itself: the moment to
+    /// prefetch() the batch of the next step.
+    virtual void begun() {}
 };
 
 /// A network in the form in which a worker trains it: its memory on one device, as one flat
@@ -72,7 +80,8 @@ public:
     /// Mean and (biased) variance of the last training batch, layout of state(). The caller folds
     /// them into the running statistics (see fold_batch_statistics).
     [[nodiscard]] std::span<float> batch_state() noexcept { return floats_of(batch_state_); }
-    /// Folds batch_state() into state() by the rule of the free function of that name.
+    /// Folds batch_state() into state() by the rule of the free function of that name; queued on
+    /// the stream.
     void fold_batch_statistics(double a, double fraction);
 
     /// Gives parameters and state their initial values (Graph::initialise). The same seed gives the
@@ -86,6 +95,11 @@ public:
     /// @return std::nullopt when the observer interrupted the step
     virtual std::optional<BatchResult> train_step(const BatchView& batch, std::uint64_t seed,
                                                   StepObserver& observer) = 0;
+    /// Begins to copy a batch that train_step() would take, with a serial number, to the device,
+    /// beside the step in progress; the memory behind it stays in place until then. A train_step()
+    /// that gets the batch with that number finds it there, unless another was prefetched since;
+    /// nobody has to ask for it. Does nothing where nothing is gained.
+    virtual void prefetch(const BatchView& /*batch*/) {}
     /// Forward in inference mode (running statistics, no dropout).
     virtual BatchResult evaluate(const BatchView& batch) = 0;
     /// Seconds of the last train_step measured by the device, from its first piece of work to its
@@ -107,7 +121,6 @@ private:
     Buffer gradients_;
     Buffer state_;
     Buffer batch_state_;
-    Buffer host_state_;  ///< two copies of a state, made when it is first needed
 };
 
 /// Share of the batch statistics of a whole reference batch in the running statistics, with which

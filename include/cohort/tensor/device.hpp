@@ -31,6 +31,8 @@ class Recording : public Interface {
 public:
     /// Queues the recorded work on the stream where it was recorded. Errors: DeviceError.
     virtual void queue() = 0;
+    /// Pieces of work that it consists of: kernels, copies, fills.
+    [[nodiscard]] virtual std::size_t size() const = 0;
 };
 
 /// An in-order queue of device work. Calls return at once where the device is asynchronous; on

@@ -6,8 +6,9 @@
 
 #include "layers/cuda/rules/channel_math.hpp"
 
-// Kernels of batch norm over [rows, stored channels]; device memory throughout. Partial sums are
-// [channels][blocks_y] pairs of floats, folded in a fixed order.
+// Kernels of batch norm over [rows, stored channels]; device memory throughout. Sums over the rows
+// are [blocks along the rows][stored] pairs of floats, which the last block to finish adds up in a
+// fixed order. The order follows from the number of blocks: from rows, channels, type and the GPU.
 namespace cohort::cuda {
 
 /// Numbers per channel that the passes hand on; of missing channels they are 0.
@@ -30,12 +31,22 @@ struct BnProblem {
     std::int64_t channels = 0;
     std::int64_t stored = 0;  ///< channels of a row in memory
     ElementType type = ElementType::kF32;
-    ChannelTiles tiles;
+    int gpu = 0;  ///< GpuFacts::index
+    int multiprocessors = 1;
+    ChannelTiles tiles;  ///< see bn_tiles
     BnChannelValues values;
+    unsigned* arrivals = nullptr;  ///< [tiles.blocks_x], 0 between launches
     float epsilon = 0;
     const float* weight = nullptr;
     const float* bias = nullptr;
 };
+
+/// Eight threads side by side read 128 bytes of a row, a line of the cache.
+[[nodiscard]] constexpr ChannelTiles bn_tiles(std::int64_t rows, std::int64_t stored,
+                                              ElementType type, int multiprocessors,
+                                              bool vectors) noexcept {
+    return channel_tiles(rows, stored, type, multiprocessors, vectors, 8);
+}
 
 /// Bytes of a pass's partial sums.
 [[nodiscard]] std::size_t bn_partial_bytes(const BnProblem& problem) noexcept;

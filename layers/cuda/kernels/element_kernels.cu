@@ -13,6 +13,12 @@ struct ReluOfSum {
         return relu_of(a + b);
     }
 };
+struct Fold {
+    float step;
+    __device__ float operator()(std::int64_t /*i*/, float state, float batch) const {
+        return __fadd_rn(state, __fmul_rn(step, __fsub_rn(batch, state)));
+    }
+};
 struct Relu {
     COHORT_HD float operator()(std::int64_t /*i*/, float x) const { return relu_of(x); }
 };
@@ -111,6 +117,12 @@ void unscale_elements(cudaStream_t stream, float* values, std::int64_t count, St
     const Launch launch = launch_for(count, kMostBlocks);
     unscale_kernel<<<launch.blocks, launch.threads, 0, stream>>>(values, count, step);
     check_launch("unscale");
+}
+
+void fold_elements(cudaStream_t stream, float* state, const float* batch, std::int64_t count,
+                   float step) {
+    launch_map_of(stream, "fold", count, Fold{step}, state, static_cast<const float*>(state),
+                  batch);
 }
 
 void relu_elements(cudaStream_t stream, ElementType type, void* y, const void* x,

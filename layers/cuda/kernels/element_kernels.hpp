@@ -15,6 +15,9 @@ void cast_elements(cudaStream_t stream, ElementType to_type, void* to, ElementTy
                    const void* from, std::int64_t count);
 /// values /= step->loss_scale, exactly; sets step->overflow where one is infinite or NaN.
 void unscale_elements(cudaStream_t stream, float* values, std::int64_t count, StepValues* step);
+/// state += step (batch - state), every operation rounded by itself, as on the CPU.
+void fold_elements(cudaStream_t stream, float* state, const float* batch, std::int64_t count,
+                   float step);
 
 /// y = x > 0 ? x : 0.
 void relu_elements(cudaStream_t stream, ElementType type, void* y, const void* x,

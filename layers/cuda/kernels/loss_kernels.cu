@@ -1,6 +1,6 @@
 // Losses: softmax cross entropy by a warp per row of logits, or by a block where each of its
 // threads has several of the row's classes; squared error elementwise. Sums are double precision:
-// per thread, per block, then over the blocks, each in a fixed order.
+// per thread, per block, then, by the last block, over the blocks, each in a fixed order.
 #include "layers/cuda/kernels/loss_kernels.hpp"
 #include "tensor/cuda/element_map.cuh"
 #include "tensor/cuda/reduce.cuh"
@@ -35,12 +35,28 @@ __device__ Best warp_best(const T* logits, std::int64_t classes, int lane) {
     return best;
 }
 
-__device__ void store_sums(double loss, double correct, LossSums* partial) {
+/// @param loss, correct  of this thread
+__device__ void finish_sums(double loss, double correct, const LossWork& work) {
     const double all = block_sum<kThreads>(loss);
     const auto right = block_sum<kThreads>(correct);
     if (threadIdx.x == 0) {
-        partial[blockIdx.x].loss = all;
-        partial[blockIdx.x].correct = right;
+        work.partial[blockIdx.x].loss = all;
+        work.partial[blockIdx.x].correct = right;
+    }
+    if (!is_last_block(work.arrivals, gridDim.x)) {
+        return;
+    }
+    double loss_sum = 0;
+    double correct_sum = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads) {
+        loss_sum += __ldcg(&work.partial[i].loss);
+        correct_sum += __ldcg(&work.partial[i].correct);
+    }
+    loss_sum = block_sum<kThreads>(loss_sum);
+    correct_sum = block_sum<kThreads>(correct_sum);
+    if (threadIdx.x == 0) {
+        work.total->loss = (work.adds ? work.total->loss : 0) + loss_sum;
+        work.total->correct = (work.adds ? work.total->correct : 0) + correct_sum;
     }
 }
 
@@ -75,7 +91,7 @@ __global__ void cross_entropy_kernel(LossWork work, const T* all_logits, T* all_
             }
         }
     }
-    store_sums(loss, correct, work.partial);
+    finish_sums(loss, correct, work);
 }
 
 /// The best of a block's threads, for all of them.
@@ -133,7 +149,7 @@ __global__ void many_classes_kernel(LossWork work, const T* all_logits, T* all_g
             }
         }
     }
-    store_sums(loss, correct, work.partial);
+    finish_sums(loss, correct, work);
 }
 
 template <class T>
@@ -149,27 +165,7 @@ __global__ void squared_error_kernel(LossWork work, const T* outputs, T* gradien
             gradients[i] = from_float<T>(slope * error);
         }
     }
-    store_sums(sum / static_cast<double>(work.outputs), 0, work.partial);
-}
-
-__global__ void add_sums_kernel(const LossSums* partial, int count, LossSums* total) {
-    double loss = 0;
-    double correct = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
-        loss += partial[i].loss;
-        correct += partial[i].correct;
-    }
-    const double all = block_sum<kThreads>(loss);
-    const auto right = block_sum<kThreads>(correct);
-    if (threadIdx.x == 0) {
-        total->loss += all;
-        total->correct += right;
-    }
-}
-
-void add_sums(cudaStream_t stream, const LossWork& work, unsigned blocks) {
-    add_sums_kernel<<<1, kThreads, 0, stream>>>(work.partial, static_cast<int>(blocks), work.total);
-    check_launch("sums of the loss");
+    finish_sums(sum / static_cast<double>(work.outputs), 0, work);
 }
 
 }  // namespace
@@ -188,7 +184,6 @@ void cross_entropy(cudaStream_t stream, const LossWork& work) {
         }
     });
     check_launch("cross entropy");
-    add_sums(stream, work, launch.blocks);
 }
 
 void squared_error(cudaStream_t stream, const LossWork& work) {
@@ -200,7 +195,6 @@ void squared_error(cudaStream_t stream, const LossWork& work) {
             reinterpret_cast<T*>(work.slice.gradient));
     });
     check_launch("squared error");
-    add_sums(stream, work, launch.blocks);
 }
 
 }  // namespace cohort::cuda

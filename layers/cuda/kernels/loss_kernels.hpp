@@ -19,7 +19,9 @@ struct LossWork {
     ElementType type = ElementType::kF32;
     const StepValues* step = nullptr;
     LossSums* partial = nullptr;  ///< [kMostLossSums], overwritten
-    LossSums* total = nullptr;    ///< is added to
+    LossSums* total = nullptr;
+    bool adds = false;             ///< to the total; else that is assigned
+    unsigned* arrivals = nullptr;  ///< 0 between launches
 };
 
 void cross_entropy(cudaStream_t stream, const LossWork& work);

@@ -25,16 +25,18 @@ struct ChannelTiles {
 
 /// @param channels  stored in a row
 /// @param vectors  false: one channel per thread whatever divides
+/// @param most_lanes  a power of two
 [[nodiscard]] constexpr ChannelTiles channel_tiles(std::int64_t rows, std::int64_t channels,
                                                    ElementType type, int multiprocessors,
-                                                   bool vectors = true) noexcept {
+                                                   bool vectors = true,
+                                                   int most_lanes = 32) noexcept {
     constexpr std::int64_t kRowsPerThread = 4;  // at least, so that sums are worth their folding
-    constexpr std::int64_t kBlocksPerMultiprocessor = 8;
+    constexpr std::int64_t kBlocksPerMultiprocessor = 8;  // no GPU has room for more
     ChannelTiles tiles;
     const auto most = static_cast<int>(16 / element_bytes(type));
     tiles.vector = vectors && channels % most == 0 ? most : 1;
     tiles.groups = channels / tiles.vector;
-    while (tiles.lanes < 32 && tiles.lanes < tiles.groups) {
+    while (tiles.lanes < most_lanes && tiles.lanes < tiles.groups) {
         tiles.lanes *= 2;
     }
     const std::int64_t across = (tiles.groups + tiles.lanes - 1) / tiles.lanes;
@@ -48,15 +50,30 @@ struct ChannelTiles {
     return tiles;
 }
 
-/// Rows that block `block` of `blocks` sees when tiles of `tile` rows are dealt out in turn.
-COHORT_HD constexpr std::int64_t rows_of_block(std::int64_t rows, std::int64_t tile,
-                                               std::int64_t blocks, std::int64_t block) {
-    const std::int64_t tiles = (rows + tile - 1) / tile;
-    const std::int64_t own = tiles > block ? (tiles - block + blocks - 1) / blocks : 0;
-    const std::int64_t missing = tiles * tile - rows;  // from the last tile
-    const bool has_last = own > 0 && (tiles - 1) % blocks == block;
-    return own * tile - (has_last ? missing : 0);
-}
+/// Rows that each of `blocks` blocks sees when tiles of `tile` rows are dealt out in turn; divides
+/// once for all of them.
+class RowShares {
+public:
+    COHORT_HD constexpr RowShares(std::int64_t rows, std::int64_t tile, std::int64_t blocks)
+        : tile_(tile) {
+        const std::int64_t tiles = (rows + tile - 1) / tile;
+        each_ = tiles / blocks;
+        with_one_more_ = tiles - each_ * blocks;
+        last_ = with_one_more_ > 0 ? with_one_more_ - 1 : blocks - 1;
+        missing_ = tiles * tile - rows;
+    }
+    [[nodiscard]] COHORT_HD constexpr std::int64_t operator[](std::int64_t block) const {
+        const std::int64_t own = each_ + (block < with_one_more_ ? 1 : 0);
+        return own * tile_ - (block == last_ ? missing_ : 0);
+    }
+
+private:
+    std::int64_t tile_;
+    std::int64_t each_ = 0;           ///< tiles of a block
+    std::int64_t with_one_more_ = 0;  ///< blocks; the first ones
+    std::int64_t last_ = 0;           ///< the block that has the last tile
+    std::int64_t missing_ = 0;        ///< rows of the last tile
+};
 
 /// Count, mean and sum of squared distances from it, of some numbers; sets are merged without
 /// cancelling (Chan et al. 1979).

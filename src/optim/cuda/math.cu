@@ -8,7 +8,7 @@ namespace cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMostSums = 1024;  // of blocks, added up by one
+constexpr int kMostSums = 1024;  // of blocks, added up by the last
 
 struct Scale {
     float factor;
@@ -21,7 +21,9 @@ struct AddScaled {
     }
 };
 
-__global__ void square_sums_kernel(const float* values, std::int64_t count, double* partial) {
+/// *total += the sum of squares, by the last block. @param partial  [blocks]
+__global__ void square_sums_kernel(const float* values, std::int64_t count, double* partial,
+                                   double* total, unsigned* arrivals) {
     double sum = 0;
     for (std::int64_t i = thread_number(); i < count; i += thread_count()) {
         const double x = values[i];
@@ -31,12 +33,12 @@ __global__ void square_sums_kernel(const float* values, std::int64_t count, doub
     if (threadIdx.x == 0) {
         partial[blockIdx.x] = sum;
     }
-}
-
-__global__ void add_sums_kernel(const double* partial, int count, double* total) {
-    double sum = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
-        sum += partial[i];
+    if (!is_last_block(arrivals, gridDim.x)) {
+        return;
+    }
+    sum = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads) {
+        sum += __ldcg(partial + i);
     }
     sum = block_sum<kThreads>(sum);
     if (threadIdx.x == 0) {
@@ -50,9 +52,9 @@ public:
         : device_(device),
           stream_(stream),
           native_(static_cast<cudaStream_t>(native_stream(stream))),
-          sums_(device.allocate((kMostSums + 1) * sizeof(double))),
+          sums_(device.allocate((kMostSums + 1) * sizeof(double) + sizeof(unsigned))),
           result_(device.allocate_host(sizeof(double))) {
-        stream_.fill_zero(total(), sizeof(double));
+        stream_.fill_zero(sums_.data(), sums_.bytes());
     }
 
     void scale_into(std::span<float> to, std::span<const float> from, float factor) override {
@@ -73,12 +75,10 @@ public:
         use(device_);
         const auto count = static_cast<std::int64_t>(piece.size());
         const Launch launch = launch_for((count + kPerThread - 1) / kPerThread, kMostSums);
-        square_sums_kernel<<<launch.blocks, kThreads, 0, native_>>>(piece.data(), count,
-                                                                    total() + 1);
+        square_sums_kernel<<<launch.blocks, kThreads, 0, native_>>>(
+            piece.data(), count, total() + 1, total(),
+            reinterpret_cast<unsigned*>(total() + 1 + kMostSums));
         check_launch("sums of squares");
-        add_sums_kernel<<<1, kThreads, 0, native_>>>(total() + 1, static_cast<int>(launch.blocks),
-                                                     total());
-        check_launch("sum of squares");
     }
     double take_squares() override {
         use(device_);
@@ -89,13 +89,12 @@ public:
     }
 
 private:
-    /// The running sum; partial sums follow it.
     [[nodiscard]] double* total() const { return static_cast<double*>(sums_.data()); }
 
     Device& device_;
     Stream& stream_;
     cudaStream_t native_;
-    Buffer sums_;
+    Buffer sums_;    ///< the running sum, sums of blocks, a counter of blocks
     Buffer result_;  ///< pinned
 };
 

@@ -33,4 +33,22 @@ __device__ T block_sum(T value) {
     return sum;
 }
 
+/// True for the threads of the last of `blocks` blocks to call this with the same counter: what all
+/// blocks have stored before is visible to them, by __ldcg. So one launch sums over its blocks, in
+/// an order that does not depend on which one is last. The counter is 0 at first and again
+/// afterwards. All threads of a block call it.
+__device__ inline bool is_last_block(unsigned* counter, unsigned blocks) {
+    __shared__ bool last;
+    __threadfence();  // what this thread has stored comes before the block's arrival
+    __syncthreads();
+    if (threadIdx.x + threadIdx.y == 0) {
+        last = atomicInc(counter, blocks - 1) == blocks - 1;
+    }
+    __syncthreads();
+    if (last) {
+        __threadfence();
+    }
+    return last;
+}
+
 }  // namespace cohort::cuda

@@ -9,6 +9,7 @@
 
 #include "cohort/core/error.hpp"
 #include "tensor/cuda.hpp"
+#include "tensor/cuda/brief_wait.hpp"
 
 namespace cohort::cuda {
 namespace {
@@ -55,6 +56,16 @@ private:
     std::size_t made_ = 0;
 };
 
+/// What a query came to. Errors: DeviceError.
+bool is_ready(cudaError_t state, const char* query) {
+    if (state == cudaErrorNotReady) {
+        static_cast<void>(cudaGetLastError());  // else the next check of a launch finds it
+        return false;
+    }
+    check(state, query);
+    return true;
+}
+
 class CudaEvent final : public Event {
 public:
     CudaEvent(std::shared_ptr<EventPool> pool, cudaStream_t stream)
@@ -68,17 +79,12 @@ public:
     ~CudaEvent() override { pool_->give_back(event_); }
     [[nodiscard]] bool done() const override {
         use(pool_->gpu());
-        const cudaError_t state = cudaEventQuery(event_);
-        if (state == cudaErrorNotReady) {
-            static_cast<void>(cudaGetLastError());  // else the next check of a launch finds it
-            return false;
-        }
-        check(state, "cudaEventQuery");
-        return true;
+        return is_ready(cudaEventQuery(event_), "cudaEventQuery");
     }
     void wait() const override {
-        use(pool_->gpu());
-        check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+        if (!done_soon([&] { return done(); })) {
+            check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+        }
     }
     [[nodiscard]] double seconds_since(const Event& earlier) const override {
         const auto* other = dynamic_cast<const CudaEvent*>(&earlier);
@@ -100,6 +106,7 @@ class CudaRecording final : public Recording {
 public:
     /// @param graph  belongs to the caller
     CudaRecording(int gpu, cudaStream_t stream, cudaGraph_t graph) : gpu_(gpu), stream_(stream) {
+        check(cudaGraphGetNodes(graph, nullptr, &size_), "cudaGraphGetNodes");
         check(cudaGraphInstantiate(&executable_, graph, 0), "cudaGraphInstantiate");
     }
     ~CudaRecording() override {
@@ -110,11 +117,13 @@ public:
         use(gpu_);
         check(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch");
     }
+    [[nodiscard]] std::size_t size() const override { return size_; }
 
 private:
     int gpu_;
     cudaStream_t stream_;
     cudaGraphExec_t executable_ = nullptr;
+    std::size_t size_ = 0;
 };
 
 class CudaStream final : public Stream {
@@ -153,7 +162,9 @@ public:
     }
     void synchronize() override {
         use(gpu_);
-        check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+        if (!done_soon([&] { return is_ready(cudaStreamQuery(stream_), "cudaStreamQuery"); })) {
+            check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+        }
     }
     [[nodiscard]] bool begin_recording() override {
         use(gpu_);

@@ -146,7 +146,9 @@ BatchView view_of(const LoadedBatch& batch) {
             .size = batch.size(),
             .epoch = batch.epoch(),
             .targets = batch.targets().data(),
-            .tokens = batch.tokens().data()};
+            .tokens = batch.tokens().data(),
+            .stored = batch.stored(),
+            .serial = batch.serial()};
 }
 
 JobContext::JobContext(const TrainOptions& run_options, int workers, const SampleOpener& samples,

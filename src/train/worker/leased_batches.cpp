@@ -37,6 +37,11 @@ std::optional<LoadedBatch> LeasedBatches::next(const GiveUp& give_up) {
     }
 }
 
+const LoadedBatch* LeasedBatches::peek() {
+    const LoadedBatch* batch = loader_.peek();
+    return batch == nullptr || revoked(batch->lease().id) ? nullptr : batch;
+}
+
 bool LeasedBatches::begin(std::uint64_t lease) {
     while (!leases_.empty() && leases_.front().lease != lease) {
         leases_.pop_front();  // taken back from the loader meanwhile

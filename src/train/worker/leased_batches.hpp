@@ -31,6 +31,10 @@ public:
     /// The batch of the oldest lease; sleeps until it is prepared. std::nullopt: there is no lease,
     /// or `give_up`, asked several times a second, said true. Errors: those of Loader::next.
     [[nodiscard]] std::optional<LoadedBatch> next(const GiveUp& give_up);
+    /// The batch that next() would hand out, if it is prepared; nullptr: it is not, or its lease
+    /// was taken back. Its lease stays as it is, so it may be dropped unused. Valid until the next
+    /// call of next(), revoke() or drop().
+    [[nodiscard]] const LoadedBatch* peek();
     /// The order for the batch that next() handed out last.
     [[nodiscard]] const LeaseOrder& order() const noexcept { return order_; }
 

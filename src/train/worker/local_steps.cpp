@@ -23,13 +23,19 @@ BatchView samples_of(const LoadedBatch& batch, std::int64_t begin, std::int64_t 
     const auto at = [&](const auto& values) {
         return values.data() + begin * (static_cast<std::int64_t>(values.size()) / all.size);
     };
+    StoredSamples stored = all.stored;
+    if (stored.values != nullptr) {
+        stored.values += begin * stored.elements;
+        stored.crops += begin;
+    }
     return {.samples = at(batch.samples()),
             .labels = at(batch.labels()),
             .sample_ids = at(batch.sample_ids()),
             .size = end - begin,
             .epoch = all.epoch,
             .targets = at(batch.targets()),
-            .tokens = at(batch.tokens())};
+            .tokens = at(batch.tokens()),
+            .stored = stored};
 }
 
 /// Adds a part's gradient and statistics, with its share of the samples, to those of the others.

@@ -64,6 +64,10 @@ WorkerCompute::WorkerCompute(const JobContext& job, const CommContext& comm,
     }
 }
 
+bool WorkerCompute::takes_stored() const {
+    return worker_device_ && computes_network(job_.options) && job_.network == nullptr;
+}
+
 AllReduceScope WorkerCompute::on_this_device(AllReduceScope scope) {
     if (worker_device_) {
         scope.device = device_.get();
@@ -75,7 +79,9 @@ AllReduceScope WorkerCompute::on_this_device(AllReduceScope scope) {
 std::optional<BatchResult> WorkerCompute::train_step(const BatchView& batch,
                                                      StepObserver& observer) {
     const ProfilerRange range("train_step");
-    AnnouncedRanges announced(observer);
+    // A part of a batch says nothing about the batch of the next step.
+    const std::function<void()> nothing;
+    AnnouncedRanges announced(observer, batch.serial != 0 ? begun_ : nothing);
     injector_.begin_samples(batch.size);
     try {
         auto result = replica_->train_step(batch, job_.options.seed, announced);

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "comm/allreduce/all_reduce.hpp"
 #include "train/run/job_context.hpp"
@@ -25,6 +27,10 @@ public:
     [[nodiscard]] Injector& injector() noexcept { return injector_; }
     /// Of a replica that does not lie in host memory.
     [[nodiscard]] WorkerDevice& worker_device() { return worker_device_.value(); }
+    /// The network takes samples as they are stored.
+    [[nodiscard]] bool takes_stored() const;
+    /// Called when the work of a whole mini-batch has begun on a device that works by itself.
+    void set_begun(std::function<void()> begun) { begun_ = std::move(begun); }
     /// What training steps are observed with.
     [[nodiscard]] StepContext step_context() noexcept {
         return {*replica_, injector_, worker_device_ ? &*worker_device_ : nullptr};
@@ -64,6 +70,7 @@ private:
     std::unique_ptr<TrainableModel> replica_;
     std::optional<WorkerDevice> worker_device_;  ///< unless the replica lies in host memory
     Injector injector_;
+    std::function<void()> begun_;
     bool stepped_ = false;  ///< a mini-batch has fitted the memory
 };
 

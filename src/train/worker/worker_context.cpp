@@ -10,12 +10,13 @@ namespace cohort {
 namespace {
 
 LoaderOptions loader_options(const JobContext& job, const AugmentOptions& augment,
-                             const OrderOptions& order, Device& device) {
+                             const OrderOptions& order, WorkerCompute& compute) {
     LoaderOptions loader;
     loader.augment = augment;
     loader.threads = job.options.loader_threads;
     loader.order = order;
-    loader.allocator = host_allocator(device);
+    loader.allocator = host_allocator(compute.device());
+    loader.stored = compute.takes_stored();
     return loader;
 }
 
@@ -29,9 +30,14 @@ WorkerContext::WorkerContext(CommContext comm, JobContext& job, const TrainEnvir
       worker_(worker),
       coordinator_(comm_, environment),
       compute_(job, comm_, environment, worker, coordinator_),
-      batches_(job, loader_options(job, job.augment, job.order, compute_.device()), comm_,
-               coordinator_, compute_.injector()),
-      test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, compute_.device())) {
+      batches_(job, loader_options(job, job.augment, job.order, compute_), comm_, coordinator_,
+               compute_.injector()),
+      test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, compute_)) {
+    compute_.set_begun([this] {
+        if (const LoadedBatch* next = batches_.peek()) {
+            replica().prefetch(view_of(*next));
+        }
+    });
 }
 
 void WorkerContext::set_orders(CoordinatorLink::OrderHandler handler) {

@@ -83,12 +83,19 @@ private:
 /// Passes on what it is told, and knows what was not announced.
 class AnnouncedRanges final : public StepObserver {
 public:
-    explicit AnnouncedRanges(StepObserver& inner) : inner_(inner) {}
+    /// Both outlive it. @param begun  called then; may be empty
+    AnnouncedRanges(StepObserver& inner, const std::function<void()>& begun)
+        : inner_(inner), begun_(begun) {}
     void gradient_ready(std::int64_t begin, std::int64_t end) override {
         ranges_.emplace_back(begin, end);
         inner_.gradient_ready(begin, end);
     }
     bool should_interrupt() override { return inner_.should_interrupt(); }
+    void begun() override {
+        if (begun_) {
+            begun_();
+        }
+    }
     /// Announces what is left of `total` floats.
     void announce_rest(std::int64_t total) {
         constexpr std::int64_t kAlign = FlatLayout::kAlignment;
@@ -107,6 +114,7 @@ public:
 
 private:
     StepObserver& inner_;
+    const std::function<void()>& begun_;
     std::vector<std::pair<std::int64_t, std::int64_t>> ranges_;
 };
 

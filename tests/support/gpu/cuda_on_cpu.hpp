@@ -120,15 +120,28 @@ private:
     const std::function<void()>* body_ = nullptr;
 };
 
+/// What was asked of the device so far.
+struct Asked {
+    std::size_t work = 0;   ///< kernels, copies, calls of libraries; those of recordings too
+    std::size_t waits = 0;  ///< for a stream's end
+};
+inline Asked asked;
+
 /// Does the work at once, or notes it down while a stream records.
 inline std::vector<std::function<void()>>* recorded = nullptr;
 inline void submit(std::function<void()> work) {
     if (recorded != nullptr) {
         recorded->push_back(std::move(work));
     } else {
+        ++asked.work;
         work();
     }
 }
+
+/// Blocks of a kernel that a multiprocessor has room for, whatever the kernel.
+inline int resident_blocks = 2;
+/// The order in which the blocks of a grid run.
+inline bool blocks_backwards = false;
 
 /// `kernel<<<grid, block, shared, stream>>>(arguments...)` becomes
 /// `Launch(grid, block, shared, stream)([](auto... a) { kernel(a...); }, arguments...)`.
@@ -143,13 +156,11 @@ public:
             const std::function<void()> body = [&] { kernel(arguments...); };
             grid_extent = {grid.x, grid.y, grid.z};
             block_extent = {block.x, block.y, 1};
-            for (unsigned z = 0; z < grid.z; ++z) {
-                for (unsigned y = 0; y < grid.y; ++y) {
-                    for (unsigned x = 0; x < grid.x; ++x) {
-                        block_index = {x, y, z};
-                        Machine::get().run_block(block, body);
-                    }
-                }
+            const unsigned blocks = grid.x * grid.y * grid.z;
+            for (unsigned i = 0; i < blocks; ++i) {
+                const unsigned at = blocks_backwards ? blocks - 1 - i : i;
+                block_index = {at % grid.x, at / grid.x % grid.y, at / grid.x / grid.y};
+                Machine::get().run_block(block, body);
             }
         });
     }
@@ -164,11 +175,15 @@ private:
 // The names that kernels use.
 #undef __shared__
 #define __shared__ static
+#undef __launch_bounds__
+#define __launch_bounds__(...)
 #define threadIdx cohort::on_cpu::thread_index
 #define blockIdx cohort::on_cpu::block_index
 #define blockDim cohort::on_cpu::block_extent
 #define gridDim cohort::on_cpu::grid_extent
 #define check_launch(kernel) static_cast<void>(kernel)
+#define cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared) \
+    (*(blocks) = cohort::on_cpu::resident_blocks, cudaSuccess)
 inline void __syncthreads() {
     cohort::on_cpu::Machine::get().wait();
 }
@@ -184,6 +199,27 @@ template <class T>
 T __shfl_xor_sync(unsigned /*mask*/, T value, int lanes) {
     return cohort::on_cpu::Machine::get().shuffle(
         value, [&](unsigned lane) { return lane ^ static_cast<unsigned>(lanes); });
+}
+inline void __threadfence() {
+}
+/// Blocks run one after another, and threads change only where they wait.
+inline unsigned atomicInc(unsigned* counter, unsigned last) {
+    const unsigned before = *counter;
+    *counter = before >= last ? 0 : before + 1;
+    return before;
+}
+template <class T>
+T __ldcg(const T* from) {
+    return *from;
+}
+inline float __fadd_rn(float a, float b) {
+    return a + b;
+}
+inline float __fsub_rn(float a, float b) {
+    return a - b;
+}
+inline float __fmul_rn(float a, float b) {
+    return a * b;
 }
 using std::isfinite;
 using std::max;

@@ -53,6 +53,7 @@ private:
     public:
         Played(std::vector<std::string>& log, int number) : log_(log), number_(number) {}
         void queue() override { log_.push_back("queue " + std::to_string(number_)); }
+        [[nodiscard]] std::size_t size() const override { return 1; }
 
     private:
         std::vector<std::string>& log_;
@@ -73,6 +74,14 @@ public:
     void load_input(const TensorFormat& format, const float* from, void* to,
                     std::int64_t samples) override {
         std::memcpy(to, from, format.sample_bytes() * static_cast<std::size_t>(samples));
+    }
+    void load_stored(const TensorFormat& format, const StoredSamples& from, void* to,
+                     std::int64_t samples) override {
+        const std::int64_t count = samples * format.sample_floats();
+        for (std::int64_t i = 0; i < count; ++i) {
+            static_cast<float*>(to)[i] =
+                (static_cast<float>(from.values[i]) - from.scales[0]) * from.scales[from.channels];
+        }
     }
     void read_output(const TensorFormat& format, const void* from, float* to,
                      std::int64_t samples) override {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "layers/cuda/kernels/batch_norm_kernels.hpp"
+#include "support/gpu/cuda_on_cpu.hpp"
 #include "support/gpu/kernel_tensor.hpp"
 
 namespace cohort::cuda {
@@ -43,14 +44,18 @@ struct BnRun {
           mean(ElementType::kF32, c.channels),
           variance(ElementType::kF32, c.channels),
           inverse(static_cast<std::size_t>(c.stored)),
+          arrivals(static_cast<std::size_t>(c.stored)),
           values(static_cast<std::size_t>(6 * c.stored)) {
         problem = {.rows = c.rows,
                    .channels = c.channels,
                    .stored = c.stored,
                    .type = c.type,
-                   .tiles = channel_tiles(c.rows, c.stored, c.type, kMultiprocessors,
-                                          c.residual == 0 || c.residual == c.stored),
+                   .gpu = 0,
+                   .multiprocessors = kMultiprocessors,
+                   .tiles = bn_tiles(c.rows, c.stored, c.type, kMultiprocessors,
+                                     c.residual == 0 || c.residual == c.stored),
                    .values = {},
+                   .arrivals = arrivals.data(),
                    .epsilon = 1e-5F,
                    .weight = weight.floats(),
                    .bias = bias.floats()};
@@ -84,6 +89,7 @@ struct BnRun {
     Tensor mean;
     Tensor variance;
     std::vector<double> inverse;
+    std::vector<unsigned> arrivals;
     std::vector<float> values;
     std::vector<float2> partials;
     BnProblem problem;
@@ -212,6 +218,49 @@ TEST(BatchNormKernels, GradientsAreThoseOfPlainLoops) {
         for (std::int64_t c = one.channels; c < one.stored; ++c) {
             EXPECT_EQ(run.at(input_gradient, one.rows / 2, c), 0) << "a missing channel";
         }
+    }
+}
+
+/// Everything that a batch norm computes, with the blocks of each launch in one order.
+std::vector<double> all_results(const BnCase& one, bool backwards) {
+    on_cpu::blocks_backwards = backwards;
+    BnRun run(one);
+    Tensor gradient(one.type, one.rows * one.stored,
+                    [](std::int64_t i) { return noise(5 * i + 1); });
+    Tensor input_gradient(one.type, one.rows * one.stored);
+    Tensor weight(ElementType::kF32, one.channels);
+    Tensor bias(ElementType::kF32, one.channels);
+    std::vector<double> results;
+    for (int step = 0; step < 2; ++step) {  // counters are as new after the first
+        bn_statistics(nullptr, run.problem, run.x.data(), run.partials.data(), run.mean.floats(),
+                      run.variance.floats());
+        bn_apply(nullptr, run.problem, run.x.data(), {}, true, run.y.data());
+        bn_reduce(nullptr, run.problem, BnMask::kFromInput, run.x.data(), run.y.data(),
+                  gradient.data(), run.partials.data(), weight.floats(), bias.floats());
+        bn_input_gradient(nullptr, run.problem, BnMask::kFromInput, run.x.data(), gradient.data(),
+                          input_gradient.data());
+        for (std::int64_t c = 0; c < one.channels; ++c) {
+            for (const Tensor* values : {&run.mean, &run.variance, &weight, &bias}) {
+                results.push_back((*values)[c]);
+            }
+        }
+        for (std::int64_t i = 0; i < one.rows * one.stored; ++i) {
+            results.push_back(run.y[i]);
+            results.push_back(input_gradient[i]);
+        }
+    }
+    on_cpu::blocks_backwards = false;
+    return results;
+}
+
+TEST(BatchNormKernels, BitsDoNotDependOnWhichBlockIsLast) {
+    for (const BnCase& one : {BnCase{3000, 16, 16, ElementType::kF32, true, 0},
+                              BnCase{900, 136, 136, ElementType::kBf16, true, 0},
+                              BnCase{700, 5, 5, ElementType::kF16, true, 0}}) {
+        const std::vector<double> results = all_results(one, false);
+        EXPECT_EQ(results, all_results(one, true));
+        const auto half = results.begin() + static_cast<std::ptrdiff_t>(results.size() / 2);
+        EXPECT_TRUE(std::equal(results.begin(), half, half)) << "the same again";
     }
 }
 

@@ -1,10 +1,13 @@
 // Which device is taken, and what is said where there is no GPU.
 #include <gmock/gmock.h>
 
+#include <chrono>
+
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/element.hpp"
 #include "support/core/message_of.hpp"
 #include "tensor/cuda.hpp"
+#include "tensor/cuda/brief_wait.hpp"
 
 namespace cohort {
 namespace {
@@ -50,6 +53,26 @@ TEST(CpuStream, RecordsNothing) {
     const auto stream = cpu->create_stream();
     EXPECT_FALSE(stream->begin_recording());
     EXPECT_EQ(stream->end_recording(), nullptr);
+}
+
+/// Goes on by 7 us whenever it is looked at.
+struct PlayedClock {
+    using duration = std::chrono::microseconds;
+    using time_point = std::chrono::time_point<std::chrono::steady_clock, duration>;
+    static time_point now() { return time_point(duration(7 * looks++)); }
+    static inline int looks = 0;
+};
+
+TEST(DoneSoon, AsksAtOnceAndNoLongerThanItSays) {
+    int asked = 0;
+    EXPECT_TRUE(cuda::done_soon<PlayedClock>([&] { return ++asked == 1; }));
+    EXPECT_EQ(asked, 1);
+    asked = 0;
+    EXPECT_TRUE(cuda::done_soon<PlayedClock>([&] { return ++asked == 5; }));
+    EXPECT_EQ(asked, 5);
+    asked = 0;
+    EXPECT_FALSE(cuda::done_soon<PlayedClock>([&] { return ++asked == 0; }));
+    EXPECT_EQ(asked, 8) << "50 us";
 }
 
 TEST(Precision, HasNamesAndTypes) {

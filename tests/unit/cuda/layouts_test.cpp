@@ -95,13 +95,14 @@ TEST(ChannelTiles, CoverEveryRowAndChannelOnce) {
                 EXPECT_EQ(tiles.rows() * tiles.lanes, kTileThreads);
                 EXPECT_GE(tiles.blocks_x * static_cast<std::int64_t>(tiles.lanes), tiles.groups);
                 EXPECT_GE(tiles.blocks_y, 1U);
+                const RowShares shares(rows, tiles.rows(), tiles.blocks_y);
                 std::int64_t sum = 0;
                 for (std::int64_t block = 0; block < tiles.blocks_y; ++block) {
                     std::int64_t own = 0;
                     for (std::int64_t row = 0; row < rows; ++row) {
                         own += row / tiles.rows() % tiles.blocks_y == block ? 1 : 0;
                     }
-                    EXPECT_EQ(rows_of_block(rows, tiles.rows(), tiles.blocks_y, block), own);
+                    EXPECT_EQ(shares[block], own);
                     sum += own;
                 }
                 EXPECT_EQ(sum, rows);
@@ -115,6 +116,8 @@ TEST(ChannelTiles, AThreadTakesSixteenBytesWhereTheyDivideTheRow) {
     EXPECT_EQ(channel_tiles(100, 64, ElementType::kF16, 8).vector, 8);
     EXPECT_EQ(channel_tiles(100, 12, ElementType::kBf16, 8).vector, 1);
     EXPECT_EQ(channel_tiles(100, 64, ElementType::kF32, 8, false).vector, 1);
+    EXPECT_EQ(channel_tiles(100, 64, ElementType::kF32, 8).lanes, 16);
+    EXPECT_EQ(channel_tiles(100, 64, ElementType::kF32, 8, true, 8).lanes, 8);
 }
 
 Moments<float> moments_of(const std::vector<float>& values) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <future>
 #include <set>
 #include <thread>
@@ -66,6 +67,49 @@ std::vector<std::vector<float>> all_pixels(const std::shared_ptr<MemorySource>& 
         }
     }
     return pixels;
+}
+
+/// What a device is to make of stored samples is what the transform makes of them on the CPU: the
+/// kernels' test shows that. Here: everything is handed over, in the loader's own memory.
+TEST(Loader, SamplesOfOneByteStayAsTheyAreStored) {
+    const auto source = images();
+    LoaderOptions options = augmenting(2, 3);
+    options.stored = true;
+    Loader loader(source, options);
+    const SampleTransform transform(source->info(), options.augment);
+    EXPECT_EQ(loader.peek(), nullptr) << "nothing was submitted";
+    loader.submit(lease_of({7, 150, 7, 31}, 1, 2));
+    loader.submit(lease_of({8}, 2, 2));
+    while (loader.peek() == nullptr) {
+        std::this_thread::yield();
+    }
+    EXPECT_EQ(loader.peek()->lease().id, 1U);
+    const std::uint64_t serial = loader.peek()->serial();
+    const std::optional<LoadedBatch> batch = loader.next();
+    ASSERT_TRUE(batch);
+    EXPECT_EQ(batch->serial(), serial);
+    EXPECT_TRUE(batch->samples().empty());
+    const StoredSamples& stored = batch->stored();
+    const std::vector<float> scales = transform.scales();
+    EXPECT_EQ(stored.channels, 3);
+    EXPECT_EQ(stored.elements, 192);
+    EXPECT_TRUE(std::equal(scales.begin(), scales.end(), stored.scales));
+    EXPECT_THAT(batch->sample_ids(), testing::ElementsAre(7, 150, 7, 31));
+    for (std::size_t i = 0; i < 4; ++i) {
+        const std::int64_t id = batch->sample_ids()[i];
+        EXPECT_EQ(std::memcmp(stored.values + 192 * i, source->sample(id), 192), 0) << i;
+        const ImageCrop expected = transform.crop_of(id, 2);
+        EXPECT_EQ(stored.crops[i].down, expected.down);
+        EXPECT_EQ(stored.crops[i].right, expected.right);
+        EXPECT_EQ(stored.crops[i].mirrored, expected.mirrored);
+        EXPECT_EQ(batch->labels()[i], MemorySource::label(id));
+    }
+    while (loader.peek() == nullptr) {
+        std::this_thread::yield();
+    }
+    EXPECT_NE(loader.peek()->serial(), serial);
+    EXPECT_EQ(loader.discard_submitted().size(), 1U);
+    EXPECT_EQ(loader.peek(), nullptr) << "it was dropped";
 }
 
 TEST(Loader, EqualsTheTransformSampleBySample) {

@@ -90,6 +90,37 @@ TEST_P(Jobs, APushIsTheGradientOfItsMiniBatch) {
     }
 }
 
+/// The batch of a lease is copied to the device while the one before it computes. A lease that is
+/// taken back takes its batch along, and the next one's is not mistaken for it.
+TEST_P(Jobs, ABatchThatWasTakenBackCountsForNothing) {
+    WorkerRig rig("smallcnn", 1, 2);
+    use(rig);
+    rig.start();
+    rig.order(0, MessageKind::kBegin, BeginOrder{});
+    const test::Values values(rig.job.graph, 11);
+    for (std::uint64_t lease = 1; lease <= 3; ++lease) {
+        rig.lease(0, lease, 16 * static_cast<std::int64_t>(lease - 1), 16);
+    }
+    std::int64_t version = 0;
+    for (const std::uint64_t lease : {1, 3}) {
+        rig.servers->send_all(0, values, {.version = version++});
+        std::vector<float> pushed;
+        for (const ShardRange& shard : rig.servers->shards()) {
+            PushId id;
+            const std::vector<float> part = rig.servers->pushed(shard.part, id);
+            pushed.insert(pushed.end(), part.begin(), part.begin() + shard.parameters());
+        }
+        EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).lease, lease);
+        test::LoneReplica lone(rig.job.graph);
+        std::ranges::copy(values.parameters, lone.replica.parameters().begin());
+        std::ranges::copy(values.state, lone.replica.state().begin());
+        const LoadedBatch batch = rig.batch(16 * static_cast<std::int64_t>(lease - 1), 16);
+        lone.replica.train_step(view_of(batch), rig.job.options.seed);
+        EXPECT_LT(distance(pushed, lone.replica.gradients()), limit(GetParam())) << lease;
+        rig.order(0, MessageKind::kRevoke, RevokeOrder{.leases = {2}, .up_to = 0, .version = 1});
+    }
+}
+
 /// Takes worker 0's parameters and state.
 struct Gatherer final : TransferSink {
     std::span<std::byte> accept(const Message& /*announcement*/, std::uint64_t bytes) override {

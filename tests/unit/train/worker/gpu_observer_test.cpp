@@ -160,7 +160,8 @@ TEST_F(DeviceSteps, TheRestOfAStepThatFailedIsAnnouncedOnce) {
     for (const auto& ranges : before) {
         for (const StepContext& parts : {on_device(), StepContext{lone.replica, injector}}) {
             Keeper keeper(parts, GradientObserver::Pieces::kHost);
-            AnnouncedRanges announced(keeper);
+            const std::function<void()> nothing;
+            AnnouncedRanges announced(keeper, nothing);
             for (const auto& [begin, end] : ranges) {
                 announced.gradient_ready(begin, end);
             }
