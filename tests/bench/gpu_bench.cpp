@@ -1,6 +1,6 @@
 // Training steps, the optimizer and copies on a GPU (or the CPU), one JSON object per line.
 //
-//   gpu_bench [--device cuda] [--steps 30] [--profile] CASE...
+//   gpu_bench [--device cuda] [--steps 30] [--profile] [--on-device] [--tuning-file FILE] CASE...
 //
 // CASE: MODEL:BATCH:PRECISION, e.g. resnet50:256:bf16: forward, backward and SGD with momentum 0.9
 // and weight decay 5e-4 on synthetic data that lies in pinned host memory, as a loader leaves it.
@@ -8,7 +8,10 @@
 // positions of 64 features, 64 units). Or optimizer:sgd:FLOATS, optimizer:adamw:FLOATS: updates of
 // that many parameters beside copies of as many bytes.
 // --profile: a second run with every layer timed, for the share of layers that are products.
+// --on-device: the samples lie on the device before the step, as those of most benchmarks do.
+// --tuning-file: where the choice of algorithms is kept, see docs/cuda.md.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -39,6 +42,8 @@ struct Options {
     int steps = 30;
     int warmup = 8;
     bool profile = false;
+    bool on_device = false;
+    std::string tuning_file;
     std::vector<std::string> cases;
 };
 
@@ -80,9 +85,9 @@ Graph make_network(const std::string& name) {
                               : make_model(name, Shape{3, 32, 32}, 10);
 }
 
-/// A batch in the memory that copies fastest.
+/// A batch in the memory that copies fastest, or on the device.
 struct PinnedBatch {
-    PinnedBatch(Device& device, const Graph& graph, std::int64_t size)
+    PinnedBatch(Device& device, const Graph& graph, std::int64_t size, Stream* upload)
         : samples(device.allocate_host(static_cast<std::size_t>(size) *
                                        static_cast<std::size_t>(graph.input_shape().elements()) *
                                        sizeof(float))),
@@ -96,14 +101,20 @@ struct PinnedBatch {
                 rng.next_below(static_cast<std::uint32_t>(graph.classes())));
         });
         std::iota(ids.begin(), ids.end(), std::int64_t{0});
+        if (upload != nullptr) {
+            there = device.allocate(samples.bytes());
+            upload->copy(there.data(), samples.data(), samples.bytes());
+            upload->synchronize();
+        }
     }
     [[nodiscard]] BatchView view() const {
-        return {.samples = samples.floats(),
+        return {.samples = there.bytes() > 0 ? there.floats() : samples.floats(),
                 .labels = labels.data(),
                 .sample_ids = ids.data(),
                 .size = static_cast<std::int64_t>(labels.size())};
     }
     Buffer samples;
+    Buffer there;  ///< on the device
     std::vector<std::int32_t> labels;
     std::vector<std::int64_t> ids;
 };
@@ -165,12 +176,14 @@ std::string profile_text(Replica& replica, int steps, const std::function<void()
 std::string run_model(Device& device, const Options& options, const std::string& name,
                       std::int64_t size, Precision precision) {
     const std::uint64_t free_before = device.memory().free_bytes;
-    Replica replica(make_network(name), device, {.precision = precision});
+    Replica replica(make_network(name), device,
+                    {.precision = precision, .tuning_file = options.tuning_file});
     replica.initialise(1);
     const FlatLayout& layout = replica.graph().parameters();
     const auto optimizer = make_optimizer({.momentum = 0.9, .weight_decay = 5e-4}, layout, 0,
                                           layout.total(), device, replica.stream());
-    const PinnedBatch batch(device, replica.graph(), size);
+    const PinnedBatch batch(device, replica.graph(), size,
+                            options.on_device ? &replica.stream() : nullptr);
     std::vector<double> own;
     const auto step = [&] {
         replica.train_step(batch.view(), 1);
@@ -179,7 +192,12 @@ std::string run_model(Device& device, const Options& options, const std::string&
         replica.fold_batch_statistics(kBatchNormMomentum, 1);
         replica.stream().synchronize();
     };
-    timed(options.warmup, step);
+    // The first step loads libraries and chooses algorithms, the second one is recorded.
+    const std::vector<double> first = timed(options.warmup, step);
+    std::puts(
+        fmt::format("{{\"bench\": \"first steps\", \"model\": \"{}\", \"seconds\": [{:.4g}]}}",
+                    name, fmt::join(first, ", "))
+            .c_str());
     own.clear();
     const std::vector<double> seconds = timed(options.steps, step);
     const double step_s = median(seconds);
@@ -248,11 +266,16 @@ Options parse(const std::vector<std::string>& arguments) {
         const std::string& word = arguments[i];
         if (word == "--profile") {
             options.profile = true;
-        } else if ((word == "--device" || word == "--steps" || word == "--warmup") &&
+        } else if (word == "--on-device") {
+            options.on_device = true;
+        } else if ((word == "--device" || word == "--steps" || word == "--warmup" ||
+                    word == "--tuning-file") &&
                    i + 1 < arguments.size()) {
             const std::string& value = arguments[++i];
             if (word == "--device") {
                 options.device = value;
+            } else if (word == "--tuning-file") {
+                options.tuning_file = value;
             } else {
                 (word == "--steps" ? options.steps : options.warmup) =
                     static_cast<int>(number(value));
@@ -274,13 +297,17 @@ void run(const Options& options) {
     std::puts(fmt::format("{{\"bench\": \"device\", \"device\": \"{}\", \"total_bytes\": {}}}",
                           device->description(), device->memory().total_bytes)
                   .c_str());
+    const std::string description = device->description();  // "cuda:0: NVIDIA H100"
+    const std::string place = description.substr(0, description.find(": "));
     for (const std::string& text : options.cases) {
         const std::vector<std::string> parts = parts_of(text);
         const std::string line = parts[0] == "optimizer"
                                      ? run_optimizer(*device, options, parts[1], number(parts[2]))
                                      : run_model(*device, options, parts[0], number(parts[1]),
                                                  parse_word<Precision>(parts[2], "precision"));
-        std::puts(line.c_str());
+        std::puts(fmt::format("{{\"device\": \"{}\", \"on_device\": {}, {}", place,
+                              options.on_device, std::string_view(line).substr(1))
+                      .c_str());
         std::fflush(stdout);
     }
 }
