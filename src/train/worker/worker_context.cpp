@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/system/process_usage.hpp"
+#include "tensor/cuda.hpp"
 #include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/run/job_context.hpp"
 
@@ -31,7 +32,9 @@ WorkerContext::WorkerContext(CommContext comm, JobContext& job, const TrainEnvir
       compute_(job, comm_, environment, worker, coordinator_),
       batches_(job, loader_options(job, job.augment, job.order, compute_.device()), comm_,
                coordinator_, compute_.injector()),
-      test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, compute_.device())) {
+      test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, compute_.device())),
+      meter_(compute_.device().kind() == DeviceKind::kCuda ? cuda::gpu_facts(compute_.device()).bus
+                                                           : "") {
 }
 
 void WorkerContext::set_orders(CoordinatorLink::OrderHandler handler) {
