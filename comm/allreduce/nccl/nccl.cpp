@@ -187,8 +187,8 @@ public:
     [[nodiscard]] Buffer allocate(Device& device, std::size_t bytes) override {
         return allocate_nccl(table_, device, bytes);
     }
-    /// As PyTorch's: a sum's start costs tens of microseconds on every member, and NVLink and
-    /// InfiniBand are full from some ten MiB on (Li et al., "PyTorch Distributed", VLDB 2020).
+    /// The default of PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB
+    /// 2020): few enough starts of sums, small enough that most of them run beside backward.
     [[nodiscard]] std::int64_t piece_bytes() const noexcept override { return 25 << 20; }
     [[nodiscard]] std::string place(const Device& device) const override {
         std::array<char, 256> host{};
