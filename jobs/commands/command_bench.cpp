@@ -23,7 +23,7 @@ Json to_json(const EngineBenchOptions& options, const EngineBenchResult& result)
               {"batch", options.batch},
               {"threads", options.threads},
               {"device", result.device},
-              {"precision", word_of(options.precision)},
+              {"precision", word_of(result.precision)},
               {"steps", result.steps},
               {"per_second", result.per_second},
               {"median_s", result.median_s},

@@ -63,7 +63,7 @@ private:
     std::string group_ = "test";
     struct {
         std::string device = "auto";
-        Precision precision = Precision::kF32;
+        PrecisionChoice precision = PrecisionChoice::kAuto;
     } on_;
     int threads_ = 0;
     std::int64_t batch_ = 256;

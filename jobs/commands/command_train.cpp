@@ -14,6 +14,7 @@
 #include "jobs/cli/stop_signal.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/option_list.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
@@ -125,10 +126,11 @@ private:
         if (!options_.inject.empty()) {
             facts.push_back("faults on purpose: " + options_.inject);
         }
-        facts.insert(facts.end(), {"device " + trainer.device(), model_facts(trainer.graph()),
-                                   dataset_facts("train", trainer.train_info()),
-                                   dataset_facts("test", trainer.test_info()),
-                                   fmt::format("budget {} samples", trainer.budget_samples())});
+        facts.insert(facts.end(),
+                     {"device " + trainer.device(), precision_facts(options_, map),
+                      model_facts(trainer.graph()), dataset_facts("train", trainer.train_info()),
+                      dataset_facts("test", trainer.test_info()),
+                      fmt::format("budget {} samples", trainer.budget_samples())});
         log_header(context, facts);
     }
 

@@ -13,18 +13,33 @@
 namespace cohort {
 namespace {
 
-/// The parts of tau, seconds per batch, and the processor share.
+/// Shares of records, by DeviceLimit.
+using Limits = std::array<double, kDeviceLimits>;
+
+Limits limits_of(const ResourceUse& use) {
+    Limits limits{};
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+        limits[i] = (use.device_limits & bit_of(static_cast<DeviceLimit>(i))) != 0 ? 1 : 0;
+    }
+    return limits;
+}
+
+/// The parts of tau, seconds per batch, the processor share, and what held the GPU back.
 struct Parts {
     double input_s = 0;
     double compute_s = 0;
     double transfer_s = 0;
     double cpu_share = 0;
+    Limits limits{};
 
     void blend(const Parts& other, double weight) noexcept {
         input_s += weight * (other.input_s - input_s);
         compute_s += weight * (other.compute_s - compute_s);
         transfer_s += weight * (other.transfer_s - transfer_s);
         cpu_share += weight * (other.cpu_share - cpu_share);
+        for (std::size_t i = 0; i < limits.size(); ++i) {
+            limits[i] += weight * (other.limits[i] - limits[i]);
+        }
     }
     [[nodiscard]] double own_s() const noexcept { return input_s + compute_s + transfer_s; }
 };
@@ -51,6 +66,21 @@ struct Recent {
     Parts slow;  ///< mean
 };
 
+/// Of computing that takes longer.
+StragglerCause device_cause(const Limits& slow, const Limits& usual) {
+    StragglerCause cause = StragglerCause::kDevice;
+    double most = 0;
+    for (std::size_t i = 0; i < slow.size(); ++i) {
+        const double growth = slow[i] - usual[i];
+        if (slow[i] > 0.5 && growth > most) {
+            most = growth;
+            cause = static_cast<StragglerCause>(
+                static_cast<std::size_t>(StragglerCause::kGpuThermal) + i);
+        }
+    }
+    return cause;
+}
+
 /// The cause of a worker's slowness: the part that grew most. Computing on processors takes 1/share
 /// as long with a share of them. A worker that grew by more than that was slowed by something else
 /// and got less processor time as a result. The threshold is the square, between the two.
@@ -72,7 +102,7 @@ StragglerCause cause_of(const Parts& slow, const Parts& usual) {
     if (share < kFullShare && share * share * growth < 1) {
         return StragglerCause::kCpu;
     }
-    return input_s > compute_s ? StragglerCause::kInput : StragglerCause::kDevice;
+    return input_s > compute_s ? StragglerCause::kInput : device_cause(slow.limits, usual.limits);
 }
 
 }  // namespace
@@ -130,7 +160,8 @@ void StragglerDetector::Impl::take(std::size_t worker, const IterationRecord& re
                         .parts = {.input_s = record.input_s * scale,
                                   .compute_s = record.compute_s * scale,
                                   .transfer_s = record.transfer_s(),
-                                  .cpu_share = record.use.cpu_share}};
+                                  .cpu_share = record.use.cpu_share,
+                                  .limits = limits_of(record.use)}};
     transfers[worker] = scaled.parts.transfer_s;
     refresh_usual_transfer();
     const double tau_s = scaled.parts.input_s + scaled.parts.compute_s +
@@ -284,7 +315,7 @@ Parts StragglerDetector::Impl::usual_of(std::size_t worker) const {
 /// Medians over the workers that are not slow, if there are any; with many workers over a sample.
 Parts StragglerDetector::Impl::median_of_others(std::size_t worker) const {
     constexpr std::size_t kMost = 64;
-    std::array<std::vector<double>, 4> values;
+    std::array<std::vector<double>, 4 + kDeviceLimits> values;
     const std::size_t stride = recent.size() / kMost + 1;
     for (const bool healthy : {true, false}) {
         for (std::size_t other = worker % stride; other < recent.size(); other += stride) {
@@ -296,6 +327,9 @@ Parts StragglerDetector::Impl::median_of_others(std::size_t worker) const {
             values[1].push_back(parts.compute_s);
             values[2].push_back(parts.transfer_s);
             values[3].push_back(parts.cpu_share);
+            for (std::size_t i = 0; i < kDeviceLimits; ++i) {
+                values[4 + i].push_back(parts.limits[i]);
+            }
         }
         if (!values[0].empty()) {
             break;
@@ -304,10 +338,14 @@ Parts StragglerDetector::Impl::median_of_others(std::size_t worker) const {
     if (values[0].empty()) {
         return {};
     }
-    return {.input_s = upper_median(values[0]),
-            .compute_s = upper_median(values[1]),
-            .transfer_s = upper_median(values[2]),
-            .cpu_share = upper_median(values[3])};
+    Parts medians{.input_s = upper_median(values[0]),
+                  .compute_s = upper_median(values[1]),
+                  .transfer_s = upper_median(values[2]),
+                  .cpu_share = upper_median(values[3])};
+    for (std::size_t i = 0; i < kDeviceLimits; ++i) {
+        medians.limits[i] = upper_median(values[4 + i]);
+    }
+    return medians;
 }
 
 StragglerDetector::StragglerDetector(int workers, std::int64_t batch, double lag_bound)

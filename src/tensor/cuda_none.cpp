@@ -2,6 +2,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/device.hpp"
 #include "tensor/cuda.hpp"
+#include "tensor/gpu_probe.hpp"
 
 namespace cohort {
 namespace {
@@ -24,6 +25,10 @@ CudaStatus cuda_status() {
 
 UsableGpus usable_gpus() {
     return {.count = 0, .reported = 0, .detail = cuda_status().detail};
+}
+
+std::unique_ptr<GpuProbe> make_gpu_probe(const std::string& /*bus*/) {
+    return nullptr;
 }
 
 namespace cuda {

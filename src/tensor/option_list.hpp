@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "cohort/tensor/element.hpp"
+#include "cohort/tensor/precision.hpp"
 #include "core/options.hpp"
 
 // The options of whatever computes, see core/options.hpp.
@@ -20,7 +20,7 @@ void each_device_option(Options& o, const Visit& visit, std::string_view what) {
           o.device);
     visit({"--precision",
            "Of activations and products (GPUs: docs/cuda.md); CPUs have f32 and bf16 "
-           "(docs/layers.md)"},
+           "(docs/layers.md); auto: tf32 on GPUs, f32 on CPUs"},
           o.precision);
 }
 

@@ -1,17 +1,19 @@
 // Training steps, the optimizer and copies on a GPU (or the CPU), one JSON object per line.
 //
-//   gpu_bench [--device cuda] [--steps 30] [--profile] CASE...
+//   gpu_bench [--device cuda] [--steps 30] [--profile] [--tuning-file FILE] CASE...
 //
 // CASE: MODEL:BATCH:PRECISION, e.g. resnet50:256:bf16: forward, backward and SGD with momentum 0.9
 // and weight decay 5e-4 on synthetic data. On a GPU one line for each place of the samples:
-// "input": "host", pinned memory, where a loader leaves them (a byte per value of an image,
+// "on_device": false, pinned memory, where a loader leaves them (a byte per value of an image,
 // cropped, mirrored and normalised on the GPU), copied ahead while the step before computes; and
-// "device", single precision in the GPU's memory from the start. Models: those of the zoo (3x32x32,
+// true, single precision in the GPU's memory from the start. Models: those of the zoo (3x32x32,
 // 10 classes; resnet50 3x224x224, 1000 classes) and lstm (30 positions of 64 features, 64 units).
 // Or optimizer:sgd:FLOATS, optimizer:adamw:FLOATS: updates of that many parameters beside copies of
 // as many bytes.
 // --profile: a second run with every layer timed, for the share of layers that are products.
+// --tuning-file: where the choice of algorithms is kept, see docs/cuda.md.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -41,6 +43,7 @@ struct Options {
     int steps = 30;
     int warmup = 8;
     bool profile = false;
+    std::string tuning_file;
     std::vector<std::string> cases;
 };
 
@@ -243,11 +246,11 @@ struct ModelCase {
     Precision precision;
 };
 
-/// @param input  "host" or "device"
-std::string run_model(const ModelCase& one, std::string_view input) {
+std::string run_model(const ModelCase& one, bool on_device) {
     const Options& options = one.options;
     const std::uint64_t free_before = one.device.memory().free_bytes;
-    Replica replica(make_network(one.name), one.device, {.precision = one.precision});
+    Replica replica(make_network(one.name), one.device,
+                    {.precision = one.precision, .tuning_file = options.tuning_file});
     replica.initialise(1);
     const FlatLayout& layout = replica.graph().parameters();
     const auto optimizer = make_optimizer({.momentum = 0.9, .weight_decay = 5e-4}, layout, 0,
@@ -256,17 +259,22 @@ std::string run_model(const ModelCase& one, std::string_view input) {
     CopyAhead ahead(replica, batch);
     std::vector<double> own;
     const auto step = [&] {
-        if (input == "host") {
-            replica.train_step(ahead.batch(), 1, ahead);
-        } else {
+        if (on_device) {
             replica.train_step(batch.on_device(), 1);
+        } else {
+            replica.train_step(ahead.batch(), 1, ahead);
         }
         own.push_back(replica.step_seconds().value_or(0));
         optimizer->update(replica.parameters(), replica.gradients(), 1, 1e-3);
         replica.fold_batch_statistics(kBatchNormMomentum, 1);
         replica.stream().synchronize();
     };
-    timed(options.warmup, step);
+    // The first step loads libraries and chooses algorithms, the second one is recorded.
+    const std::vector<double> first = timed(options.warmup, step);
+    std::puts(
+        fmt::format("{{\"bench\": \"first steps\", \"model\": \"{}\", \"seconds\": [{:.4g}]}}",
+                    one.name, fmt::join(first, ", "))
+            .c_str());
     own.clear();
     const std::vector<double> seconds = timed(options.steps, step);
     const double step_s = median(seconds);
@@ -279,11 +287,11 @@ std::string run_model(const ModelCase& one, std::string_view input) {
         options.profile ? profile_text(replica, std::max(2, options.steps / 3), step) : "";
     return fmt::format(
         "{{\"bench\": \"step\", \"model\": \"{}\", \"batch\": {}, \"precision\": \"{}\", "
-        "\"input\": \"{}\", \"median_s\": {:.6g}, \"min_s\": {:.6g}, \"device_s\": {:.6g}, "
+        "\"on_device\": {}, \"median_s\": {:.6g}, \"min_s\": {:.6g}, \"device_s\": {:.6g}, "
         "\"input_s\": {:.6g}, \"per_second\": {:.6g}, \"tflops\": {:.4g}, "
         "\"recorded_work\": {}, \"arena_bytes\": {}, \"replica_bytes\": {}, "
         "\"device_bytes\": {}{}}}",
-        one.name, one.size, word_of(one.precision), input, step_s,
+        one.name, one.size, word_of(one.precision), on_device, step_s,
         *std::min_element(seconds.begin(), seconds.end()), own_s,
         batch.copy_seconds(replica.stream()), static_cast<double>(one.size) / step_s, flops * 1e-12,
         work, replica.arena_bytes(), replica.total_bytes(), taken, profile);
@@ -338,11 +346,14 @@ Options parse(const std::vector<std::string>& arguments) {
         const std::string& word = arguments[i];
         if (word == "--profile") {
             options.profile = true;
-        } else if ((word == "--device" || word == "--steps" || word == "--warmup") &&
+        } else if ((word == "--device" || word == "--steps" || word == "--warmup" ||
+                    word == "--tuning-file") &&
                    i + 1 < arguments.size()) {
             const std::string& value = arguments[++i];
             if (word == "--device") {
                 options.device = value;
+            } else if (word == "--tuning-file") {
+                options.tuning_file = value;
             } else {
                 (word == "--steps" ? options.steps : options.warmup) =
                     static_cast<int>(number(value));
@@ -364,8 +375,10 @@ void run(const Options& options) {
     std::puts(fmt::format("{{\"bench\": \"device\", \"device\": \"{}\", \"total_bytes\": {}}}",
                           device->description(), device->memory().total_bytes)
                   .c_str());
-    const auto say = [](const std::string& line) {
-        std::puts(line.c_str());
+    const std::string description = device->description();  // "cuda:0: NVIDIA H100"
+    const std::string place = description.substr(0, description.find(": "));
+    const auto say = [&place](std::string_view line) {
+        std::puts(fmt::format("{{\"device\": \"{}\", {}", place, line.substr(1)).c_str());
         std::fflush(stdout);
     };
     for (const std::string& text : options.cases) {
@@ -376,9 +389,9 @@ void run(const Options& options) {
         }
         const ModelCase one{*device, options, parts[0], number(parts[1]),
                             parse_word<Precision>(parts[2], "precision")};
-        say(run_model(one, "host"));
+        say(run_model(one, false));
         if (device->kind() == DeviceKind::kCuda) {
-            say(run_model(one, "device"));
+            say(run_model(one, true));
         }
     }
 }

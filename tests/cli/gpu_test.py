@@ -55,10 +55,12 @@ class WithoutGpu(ProgramTest):
         done = self.train("--samples", 40)
         self.assertNotIn("device =", done.stderr)  # only what was given is listed
         self.assertIn("device cpu: 1 thread", done.stderr)
+        self.assertIn("precision f32 on CPUs", done.stderr)
         done = run("eval", "--data", self.data, "--model-file", self.out() / "model.h5", "--json")
         self.assertEqual(json.loads(done.stdout)["samples"], 200)
         bench = run("bench", "engine", "--model", "lenet", "--batch", 4, "--steps", 1, "--json")
-        self.assertEqual(json.loads(bench.stdout)["device"], "cpu")
+        bench = json.loads(bench.stdout)
+        self.assertEqual((bench["device"], bench["precision"]), ("cpu", "f32"))
 
 
 class ShortMemory(ProgramTest):

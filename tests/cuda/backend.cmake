@@ -11,7 +11,7 @@ if(COHORT_GPU_REQUIRED)
   target_compile_definitions(cohort_test_gpu PRIVATE COHORT_GPU_REQUIRED)
 endif()
 
-# All that tests/gpu/run.sh builds.
+# All that tests/gpu/pack.sh packs, but the whole program.
 add_custom_target(gpu_suite)
 
 # cohort_add_backend_test(NAME gpu_layers_test SOURCES gpu/layers_test.cpp [LIBS ...]
@@ -88,13 +88,16 @@ foreach(program gpu_bench gpu_accuracy)
 endforeach()
 
 if(COHORT_PARTS STREQUAL "all")
-  foreach(script tools/check_cuda_code.py gpu/table.py)
+  foreach(script tools/check_cuda_code.py gpu/kernels.py gpu/table.py)
     get_filename_component(name ${script} NAME_WE)
     string(PREPEND name gpu_)
     add_test(NAME ${name}_self_test
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${script} --self-test)
     cohort_test_properties(${name}_self_test)
   endforeach()
+  add_test(NAME gpu_run_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/gpu/run_test.py
+    ${PROJECT_BINARY_DIR})
+  cohort_test_properties(gpu_run_test TIMEOUT 180)
 endif()
 if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
   # Every kernel is there for every GPU that the build names, and as PTX for later ones.

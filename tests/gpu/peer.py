@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """What PyTorch does on the same GPU, one JSON object per line.
 
-    peer.py step PROGRAM ARGUMENT...   runs a training benchmark that prints JSON lines (a Python file
-                                       that takes --model, --batch, --device, ...) and adds the largest
-                                       memory that PyTorch held: peer_memory_bytes
-    peer.py peak                       rate of a bf16 and an f32 matrix product and of a copy, which is
-                                       what shares of the peak refer to
+    peer.py step PROGRAM --precision bf16 ARGUMENT...
+             runs a training benchmark that prints JSON lines (a Python file that takes --model,
+             --batch, --device, --bf16, --compile, ...) in that precision: tf32 allows tensor cores
+             for products and convolutions of f32, f32 forbids both. Adds the precision and the
+             largest memory that PyTorch held, peer_memory_bytes
+    peer.py peak
+             rates of matrix products in each precision and of a copy, which is what shares of the
+             peak refer to
 """
 
 import contextlib
@@ -44,26 +47,30 @@ def peak():
     target = torch.empty_like(source)
     line["copy_gb_per_second"] = round(2e-9 * 4 * source.numel() /
                                        seconds(lambda: target.copy_(source)), 1)
-    print(json.dumps(line))
+    print(json.dumps(line), flush=True)
 
 
-def step(program, arguments):
-    sys.argv = [program, *arguments]
+def step(program, precision, arguments):
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    sys.argv = [program, *arguments, *(["--bf16"] if precision == "bf16" else [])]
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         runpy.run_path(program, run_name="__main__")
     for line in text.getvalue().splitlines():
         record = json.loads(line)
-        record["bench"] = "peer"
-        record["peer_memory_bytes"] = torch.cuda.max_memory_reserved()
-        print(json.dumps(record))
+        record.update(bench="peer", precision=precision)
+        if torch.cuda.is_available():
+            record["peer_memory_bytes"] = torch.cuda.max_memory_reserved()
+        print(json.dumps(record), flush=True)
 
 
 def main():
-    if len(sys.argv) >= 3 and sys.argv[1] == "step":
-        step(sys.argv[2], sys.argv[3:])
-    elif sys.argv[1:] == ["peak"]:
+    if sys.argv[1:] == ["peak"]:
         peak()
+    elif len(sys.argv) > 4 and sys.argv[1] == "step" and sys.argv[3] == "--precision" \
+            and sys.argv[4] in ("f32", "tf32", "bf16"):
+        step(sys.argv[2], sys.argv[4], sys.argv[5:])
     else:
         print(__doc__, file=sys.stderr)
         return 2

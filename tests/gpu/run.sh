@@ -1,259 +1,392 @@
 #!/usr/bin/env bash
-# Builds the engine with its CUDA backend, tests it, checks it with compute-sanitizer, measures it
-# beside PyTorch, and prints a short table last: one call, under nine minutes, on a machine with a
-# GPU, nvcc and cuDNN, but without MPI, HDF5 and the other packages of the whole program.
+# Tests and measures the CUDA backend on a machine with a GPU, from the folder where the archive of
+# tests/gpu/pack.sh was unpacked. The work is cut into four calls, each under nine minutes and useful
+# by itself; call 2 measures PyTorch before it measures Cohort.
 #
-#   tests/gpu/run.sh [--deps ARCHIVE] [--torch-engine FILE] [--steps LIST] [--limit-s 530]
-#                    [--build FOLDER] [--out FOLDER] [--data FOLDER] [--jobs N] [--without-gpu]
+#   ./run.sh CALL [--out FOLDER] [--limit-s 530] [--jobs 12] [--python FILE] [--torch-engine FILE]
+#            [--data FOLDER] [--without-gpu]
 #
-#   --deps ARCHIVE       what tests/gpu/pack.sh made; without it the packages have to be installed
-#   --torch-engine FILE  a PyTorch benchmark to measure beside (see tests/gpu/peer.py)
-#   --steps LIST         of build,test,bench,sanitize,peer,accuracy; default: all but the last
-#   --limit-s SECONDS    for everything; each step gets what is left, at most its own limit
-#   --jobs N             compilers at a time; default: as many as there are cores
-#   --data FOLDER        IDX files for the accuracy (tests/gpu/idx_from_h5.py); it takes longer
-#   --without-gpu        a rehearsal on a machine that has none: tests of GPUs are skipped, the CPU is
-#                        measured in their place
-# The exit code is 0 when everything asked for has passed. Logs and results: FOLDER of --out.
-set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+#   1  the machine; tests of the device, exact tests; ResNet-20 and ResNet-50 with times by layer
+#   2  PyTorch: peak rates, training steps; then Cohort's steps, optimizers, accuracies (--data)
+#   3  the whole program under mpirun; then all tests, --jobs at a time
+#   4  compute-sanitizer: memcheck, racecheck; ncu on the batch norm kernels
+#
+#   --out FOLDER         default: results. results.jsonl there gets a line for everything that was
+#                        found, at once, so what was found before a kill stays; logs and the file of
+#                        chosen algorithms are beside it
+#   --limit-s SECONDS    for the call; each stage gets what is left, at most its own limit
+#   --torch-engine FILE  the PyTorch benchmark; default: torch_engine.py beside this script
+#   --data FOLDER        IDX files of Fashion-MNIST (tests/gpu/idx_from_h5.py in the sources)
+#   --without-gpu        a rehearsal: CPUs do what they can, the rest is skipped by name
+#
+# A case that fails is a record like any other. Exit code: 0 all passed, 1 something failed, 2 usage,
+# 3 this machine cannot run the programs.
+set -uo pipefail
+here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 
-jobs=$(nproc)
-deps="" torch_engine="" steps=build,test,bench,sanitize,peer limit_s=530
-build=build/gpu out=build/gpu-results data="" gpu=true
+refuse() {
+    echo "run.sh: $*; see --help" >&2
+    exit 2
+}
+call='' out=results limit_s=530 jobs=12 python=python3 torch_engine=$here/torch_engine.py data='' gpu=true
 while (($# > 0)); do
-    case "$1" in
-        --without-gpu) gpu=false; shift; continue ;;
-        -h | --help) sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    case $1 in
+        -h | --help) sed -n '2,27s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+        --without-gpu) gpu=false ;;
+        --out | --limit-s | --jobs | --python | --torch-engine | --data)
+            (($# > 1)) || refuse "$1 needs a value"
+            case $1 in
+                --out) out=$2 ;;
+                --limit-s) limit_s=$2 ;;
+                --jobs) jobs=$2 ;;
+                --python) python=$2 ;;
+                --torch-engine) torch_engine=$2 ;;
+                --data) data=$2 ;;
+            esac
+            shift
+            ;;
+        [1-4]) call=$1 ;;
+        *) refuse "unknown word '$1'" ;;
     esac
-    if (($# < 2)); then
-        echo "run.sh: $1 needs a value or is unknown; see --help" >&2
-        exit 2
-    fi
-    case "$1" in
-        --deps) deps=$2 ;;
-        --torch-engine) torch_engine=$2 ;;
-        --steps) steps=$2 ;;
-        --limit-s) limit_s=$2 ;;
-        --jobs) jobs=$2 ;;
-        --build) build=$2 ;;
-        --out) out=$2 ;;
-        --data) data=$2 ;;
-        *) echo "run.sh: unknown option $1; see --help" >&2; exit 2 ;;
-    esac
-    shift 2
+    shift
 done
-for step in ${steps//,/ }; do
-    if [[ ! $step =~ ^(build|test|bench|sanitize|peer|accuracy)$ ]]; then
-        echo "run.sh: unknown step '$step' in --steps; see --help" >&2
-        exit 2
-    fi
-    if [[ $step == accuracy && -z $data ]]; then
-        echo "run.sh: the step accuracy needs --data; see --help" >&2
-        exit 2
-    fi
-done
-mkdir -p "$out"
-rm -f "$out"/*.log "$out"/*.jsonl
-summary=()
-failed=false
+[[ -n $call ]] || refuse "which call, 1 to 4?"
+[[ $limit_s =~ ^[1-9][0-9]*$ && $jobs =~ ^[1-9][0-9]*$ ]] || refuse "--limit-s and --jobs are counts"
 
-# run_step NAME SECONDS COMMAND...: within its own limit and what is left of the whole; the output
-# goes to a log. A step that was not asked for is passed over.
-run_step() {
-    local name=$1 own=$2 start=$SECONDS status=0
-    shift 2
-    if [[ ",$steps," != *",${name%%-*},"* ]]; then
-        return 1
-    fi
-    local left=$((limit_s - SECONDS))
-    if ((left < 5)); then
-        summary+=("$name: no time left")
-        failed=true
-        return 1
-    fi
-    timeout -k 5 $((left < own ? left : own)) "$@" >"$out/$name.log" 2>&1 || status=$?
-    if ((status == 0)); then
-        summary+=("$name: passed, $((SECONDS - start)) s")
-        return 0
-    fi
-    failed=true
-    summary+=("$name: FAILED with $status, $((SECONDS - start)) s; $out/$name.log")
-    tail -n 15 "$out/$name.log" | sed "s/^/  $name: /"
-    return 1
+if [[ ! -r $here/entries.tsv || ! -x $here/bin/cohort ]]; then
+    echo "run.sh: $here has no bin/cohort and entries.tsv: run it where the archive of tests/gpu/pack.sh was unpacked" >&2
+    exit 3
+fi
+needed=$(cat "$here/glibc") found=$(getconf GNU_LIBC_VERSION 2>/dev/null | cut -d' ' -f2)
+if [[ $(uname -m) != x86_64 || $(printf '%s\n' "$needed" "$found" | sort -V | head -n 1) != "$needed" ]]; then
+    echo "run.sh: the programs need x86_64 and glibc >= $needed; here: $(uname -m), glibc ${found:-unknown}" >&2
+    exit 3
+fi
+mkdir -p "$out/logs" "$out/cache/cohort" || exit 3
+out=$(realpath "$out") results=$out/results.jsonl
+failed=$out/.failed # a file: parallel tests say so too
+rm -f "$failed"
+phase_s=$limit_s # stages begin before that and end by then
+
+# Text of any kind within a JSON string.
+quoted() { tr -d '\000-\037' <<<"$1" | cut -c1-300 | sed 's/\\/\\\\/g; s/"/\\"/g'; }
+
+# note NAME STATUS [SECONDS] [EXIT-CODE] [WHY]: the record of a stage.
+note() {
+    printf '{"record": "stage", "call": %d, "name": "%s", "status": "%s", "seconds": %d, "exit_code": %d, "why": "%s"}\n' \
+        "$call" "$(quoted "$1")" "$2" "${3:-0}" "${4:-0}" "$(quoted "${5:-}")" >>"$results"
+    printf '%-52s %s%s\n' "$1" "$2" "${3:+, $3 s}${5:+: ${5:0:120}}"
+    [[ $2 == passed || $2 == skipped ]] || touch "$failed"
 }
 
-python=$(command -v python3 || true)
+# word_of STATUS: of a command under timeout.
+word_of() {
+    case $1 in
+        0) echo passed ;;
+        124 | 137) echo 'timed out' ;;
+        *) echo failed ;;
+    esac
+}
+
+# stage NAME SECONDS COMMAND...: the lines of JSON that it prints become records as they come, all of
+# the output a log. False when it has failed.
+stage() {
+    local name=$1 most=$2 begin=$SECONDS log status left=$((phase_s - SECONDS))
+    log=$out/logs/$(tr -c 'A-Za-z0-9_.\n-' _ <<<"$name").log
+    shift 2
+    if ((left < 3)); then
+        note "$name" 'no time'
+        return 1
+    fi
+    timeout -k 5 $((left < most ? left : most)) "$@" 2>&1 </dev/null | tee "$log" |
+        grep --line-buffered '^{' >>"$results"
+    status=${PIPESTATUS[0]}
+    note "$name" "$(word_of "$status")" $((SECONDS - begin)) "$status" \
+        "$( ((status == 0)) || tail -n 1 "$log")"
+    return "$((status != 0))"
+}
+
+# share PERCENT: stages from here on end before so much of the call's time has passed.
+share() { phase_s=$((limit_s * $1 / 100)); }
+
 export PATH=$PATH:/usr/local/cuda/bin
-nvcc=$(command -v nvcc || true)
-toolkit=$(dirname "$(dirname "$(readlink -f "${nvcc:-/usr/local/cuda/bin/nvcc}")")")
-
-# Folders of libraries that come as Python packages (nvidia-cudnn-cu13 and others, torch's own).
-wheel_folders() {
-    [[ -n $python ]] || return 0
-    "$python" - <<'END'
-import pathlib, sysconfig
-root = pathlib.Path(sysconfig.get_paths()["purelib"]) / "nvidia"
-for folder in sorted(root.glob("*")):
-    if (folder / "lib").is_dir() or (folder / "include").is_dir():
-        print(folder)
+# Folders of CUDA's libraries that come as Python packages, and the toolkit's.
+cuda_folders=$("$python" - 2>/dev/null <<'END'
+import importlib.util
+import pathlib
+for name in ("nvidia", "torch"):
+    spec = importlib.util.find_spec(name)
+    for root in spec.submodule_search_locations if spec else []:
+        print(*sorted(pathlib.Path(root).glob("*/lib" if name == "nvidia" else "lib")), sep=":", end=":")
 END
+)/usr/local/cuda/lib64
+# Python's and CUDA's own programs get none of these libraries.
+own=(env "LD_LIBRARY_PATH=$here/lib:$cuda_folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    "XDG_CACHE_HOME=$out/cache" "OPAL_PREFIX=$here" "OPAL_BINDIR=$here/bin" "OPAL_LIBDIR=$here/lib"
+    "OPAL_PKGLIBDIR=$here/lib/openmpi" "OPAL_PKGDATADIR=$here/share/openmpi")
+device=cuda
+$gpu || device=cpu
+
+has_torch() { [[ -r $torch_engine ]] && "$python" -c 'import torch' 2>/dev/null; }
+
+# The machine, as one record; the driver's own pages are in the log.
+machine() {
+    local smi=name,driver_version,memory.total,memory.free,clocks.sm,clocks.max.sm,temperature.gpu,power.limit
+    local facts
+    facts=$(nvidia-smi --query-gpu=$smi --format=csv,noheader,nounits 2>&1 | head -n 1)
+    printf '{"record": "machine", "gpu": "%s", "gpu_fields": "%s", "cores": %d, "memory_mib": %d, "glibc": "%s", "kernel": "%s", "python": "%s", "torch": "%s", "cohort": "%s"}\n' \
+        "$(quoted "$facts")" "$smi" "$(nproc)" "$(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) / 1024))" "$found" \
+        "$(uname -r)" "$(quoted "$("$python" --version 2>&1)")" \
+        "$(quoted "$("$python" -c 'import torch; print(torch.__version__, torch.version.cuda, torch.backends.cudnn.version())' 2>&1 | tail -n 1)")" \
+        "$(quoted "$(head -n 1 "$here/version")")"
+    nvidia-smi
+    nvidia-smi -q
+    "${own[@]}" "$here/bin/cohort" info
 }
 
-configure_options=(-DCMAKE_BUILD_TYPE=Release -DCOHORT_PARTS=engine)
-if [[ -n $deps ]]; then
-    mkdir -p "$build/deps"
-    tar -C "$build/deps" -xJf "$deps"
-    configure_options+=("-DCMAKE_PREFIX_PATH=$PWD/$build/deps")
-    export LD_LIBRARY_PATH=$PWD/$build/deps/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}
-fi
-while read -r folder; do
-    export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$folder/lib
-    if [[ -e $folder/include/cudnn.h && ! -e /usr/include/cudnn.h ]]; then
-        configure_options+=("-DCOHORT_CUDNN_INCLUDE=$folder/include")
-    fi
-    if [[ -e $folder/include/cublasLt.h && ! -e $toolkit/include/cublasLt.h ]]; then
-        configure_options+=("-DCOHORT_CUBLASLT_INCLUDE=$folder/include")
-    fi
-done < <(wheel_folders)
-if $gpu; then
-    configure_options+=(-DCOHORT_CUDA=ON -DCOHORT_GPU_REQUIRED=ON)
-    # Machine code for this GPU alone: half the time to build.
-    if capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null); then
-        capability=$(head -n 1 <<<"$capability" | tr -d '. ')
-        configure_options+=("-DCOHORT_CUDA_ARCHITECTURES=$capability-real")
-    fi
-else
-    configure_options+=(-DCOHORT_CUDA=TOOLKIT)
-fi
-if command -v ninja >/dev/null; then
-    configure_options+=(-G Ninja)
-fi
-if command -v ccache >/dev/null; then
-    configure_options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-fi
-
-build_suite() {
-    cmake -S . -B "$build" "${configure_options[@]}" &&
-        cmake --build "$build" --target gpu_suite --parallel "$jobs"
-}
-
-test_suite() {
-    # Tests of a GPU take little of it each; in a rehearsal they are skipped, and the CPU's run.
-    local label=gpu at_a_time=4
-    if ! $gpu; then
-        label='gpu|fast'
-        at_a_time=$(nproc)
-    fi
-    ctest --test-dir "$build" -L "$label" -R '^(gpu|cuda)_' --no-tests=error --output-on-failure \
-        --parallel "$at_a_time"
-}
-
-bench() {
-    if $gpu; then
-        "$build/tests/gpu_bench" --profile resnet20:128:f32 resnet20:128:bf16 resnet50:256:bf16 \
-            resnet50:128:tf32 vgg16:128:bf16 lstm:128:f32 lstm:128:bf16 optimizer:sgd:25557032 \
-            optimizer:adamw:25557032
-    else
-        "$build/tests/gpu_bench" --device cpu --steps 2 --warmup 1 --profile smallcnn:32:f32 \
-            lstm:32:f32 optimizer:sgd:1000000 optimizer:adamw:1000000
-    fi
-}
-
-sanitize() {
-    # Memory of every kernel, on the networks of whole numbers and on replicas that are not recorded.
-    compute-sanitizer --tool memcheck --error-exitcode 9 \
-        "$build/tests/gpu_exact_test" --gtest_filter='*/cuda_f32_*:*/cuda_bf16_conv_3_to_8' &&
-        compute-sanitizer --tool memcheck --error-exitcode 9 "$build/tests/gpu_layers_test" \
-            --gtest_filter='*/cuda_bf16_*33*:*/cuda_bf16_identity_block:*/cuda_f32_lstm_9*' &&
-        compute-sanitizer --tool memcheck --error-exitcode 9 "$build/tests/gpu_optim_test" \
-            --gtest_filter='*/cuda_f32*' &&
-        compute-sanitizer --tool racecheck --error-exitcode 9 "$build/tests/gpu_optim_test" \
-            --gtest_filter='*MathOnDevice.*/cuda_f32'
-}
-
-peers() {
-    "$python" tests/gpu/peer.py peak
-    local step=("$python" tests/gpu/peer.py step "$torch_engine" --device cuda --steps 20)
-    "${step[@]}" --model resnet20 --batch 128
-    "${step[@]}" --model resnet20 --batch 128 --compile
-    "${step[@]}" --model resnet50 --batch 256 --bf16 --channels-last
-    "${step[@]}" --model vgg16 --batch 128 --bf16 --channels-last
-    "${step[@]}" --model resnet50 --batch 256 --bf16 --channels-last --compile
-    "${step[@]}" --model vgg16 --batch 128 --bf16 --channels-last --compile
-}
-
-accuracies() {
-    local device=cuda
-    if ! $gpu; then
-        device=cpu
-    fi
-    local precisions=(f32)
-    if $gpu; then
-        precisions+=(bf16)
-    fi
-    for seed in 1 2 3; do
-        for precision in "${precisions[@]}"; do
-            "$build/tests/gpu_accuracy" --train "$data/train" --test "$data/test" --seed $seed \
-                --device $device --precision "$precision"
-        done
-        if $gpu; then
-            "$build/tests/gpu_accuracy" --train "$data/train" --test "$data/test" --seed $seed \
-                --device cpu --threads "$(nproc)"
+# entry LINE: one line of entries.tsv, as a record; the log is kept when it did not pass.
+entry() {
+    local name kind how most program filter log begin status word tests left
+    IFS=$'\t' read -r name kind how most program filter <<<"$1"
+    : "$kind" "$how"
+    log=$out/logs/$name.log begin=$(date +%s)
+    left=$((deadline - begin)) word='no time' status=0
+    if ((left > 2)); then
+        timeout -k 5 $((left < most ? left : most)) "${own[@]}" "$here/bin/$program" "$filter" \
+            --gtest_color=no --gtest_brief=1 >"$log" 2>&1 </dev/null
+        status=$?
+        word=$(word_of $status)
+        if grep -q 'no usable GPU' "$log" && [[ $kind == gpu ]]; then
+            word=skipped
         fi
+    fi
+    tests=$(grep -oE '\[  PASSED  \] [0-9]+' "$log" 2>/dev/null | grep -oE '[0-9]+$' | tail -n 1)
+    printf '{"record": "test", "call": %d, "name": "%s", "status": "%s", "tests": %d, "seconds": %d, "exit_code": %d, "why": "%s"}\n' \
+        "$call" "$name" "$word" "${tests:-0}" $(($(date +%s) - begin)) "$status" \
+        "$(quoted "$(grep -E '^\[  FAILED  \]|error|Error' "$log" 2>/dev/null | head -n 1)")" >>"$results"
+    if [[ $word != passed ]]; then
+        touch "$failed"
+        echo "$name: $word"
+    fi
+}
+
+# entries PATTERN: those that match, --jobs at a time, then those that have to be alone.
+entries() {
+    local kind=gpu chosen how
+    $gpu || kind=cpu
+    deadline=$(($(date +%s) + phase_s - SECONDS))
+    export deadline
+    chosen=$(grep -E "$1" "$here/entries.tsv" | awk -F'\t' -v kind="$kind" '$2 == kind')
+    for how in shared alone; do
+        # shellcheck disable=SC2016  # it is the new shell that has to expand it
+        awk -F'\t' -v how="$how" '$3 == how' <<<"$chosen" |
+            xargs -r -d '\n' -n 1 -P "$([[ $how == alone ]] && echo 1 || echo "$jobs")" \
+                bash -c 'eval "$own_text"; entry "$1"' entry
     done
 }
 
-# Subshells of `timeout` see the functions and what they use.
-export -f build_suite test_suite sanitize bench peers accuracies
-export build gpu data jobs torch_engine python
-configure_text=$(declare -p configure_options)
-export configure_text
+# bench SECONDS ARGUMENT...: Cohort's own benchmark. A process for every case, so that one that fails
+# takes no other with it.
+bench() {
+    local most=$1
+    shift
+    stage "bench $*" "$most" "${own[@]}" "$here/bin/gpu_bench" --device "$device" \
+        --tuning-file "$out/cache/cohort/algorithms.txt" "$@"
+}
 
-ready=true
-if [[ ",$steps," == *,build,* ]]; then
-    # shellcheck disable=SC2016  # it is the new shell that has to expand it
-    run_step build 240 bash -c 'eval "$configure_text"; build_suite' || ready=false
-fi
-if $ready; then
-    run_step test 240 bash -c test_suite || true
-    run_step bench 120 bash -c bench || true
-    if command -v compute-sanitizer >/dev/null && $gpu; then
-        run_step sanitize 90 bash -c sanitize || true
+# text SECONDS MODEL PRECISION BATCH: a language model, which the whole program measures.
+text() {
+    stage "bench $2:$4:$3" "$1" "${own[@]}" "$here/bin/cohort" bench engine --model "$2" --precision "$3" \
+        --batch "$4" --device "$device" --json
+}
+
+# peer SECONDS PRECISION ARGUMENT...
+peer() {
+    local most=$1 precision=$2
+    shift 2
+    stage "peer $precision $*" "$most" env "TORCHINDUCTOR_CACHE_DIR=$out/cache/inductor" "$python" \
+        "$here/peer.py" step "$torch_engine" --precision "$precision" --device "$device" "$@"
+}
+
+# train NAME RANKS ARGUMENT...: a run of the whole program, which has to learn.
+train() {
+    local name=$1 ranks=$2 accuracy
+    shift 2
+    # plm isolated: a machine without ssh has no way to others, which mpirun insists on otherwise.
+    stage "train $name" 60 "${own[@]}" "$here/bin/mpirun" --allow-run-as-root --oversubscribe --bind-to none \
+        --mca plm isolated --mca pml ob1 --mca btl self,vader,tcp --mca mpi_yield_when_idle 1 -n "$ranks" "$here/bin/cohort" train \
+        --data "$here/halves.h5" --model smallcnn --batch 32 --epochs 3 --threads 1 --overwrite \
+        --out "$out/runs/$name" --device "$device" "$@" || return
+    accuracy=$(grep '"event":"summary"' "$out/runs/$name/metrics.jsonl" | grep -oE '"test_accuracy":[0-9.]+' | cut -d: -f2)
+    if awk -v a="${accuracy:-0}" 'BEGIN {exit !(a > 0.9)}'; then
+        note "train $name learns" passed 0 0 "test accuracy $accuracy"
     else
-        summary+=("sanitize: left out, no compute-sanitizer or no GPU")
+        note "train $name learns" failed 0 0 "test accuracy ${accuracy:-unknown}, expected more than 0.9"
     fi
-    if $gpu && [[ -n $torch_engine ]] && "$python" -c 'import torch' 2>/dev/null; then
-        run_step peer 150 bash -c 'set -e; peers' || true
+}
+
+# skip WHY NAME...
+skip() {
+    local why=$1 name
+    shift
+    for name in "$@"; do
+        note "$name" skipped 0 0 "$why"
+    done
+}
+
+first_call() {
+    # shellcheck disable=SC2016
+    stage machine 30 bash -c 'eval "$own_text"; machine'
+    entries '^gpu_device_test'
+    share 60
+    entries '^gpu_exact_test'
+    share 100
+    if $gpu; then
+        bench 60 --profile resnet20:128:tf32
+        bench 60 --profile resnet20:128:bf16
+        bench 150 --profile resnet50:256:bf16
     else
-        summary+=("peer: left out, no GPU, no PyTorch or no --torch-engine")
+        bench 60 --steps 2 --warmup 1 --profile resnet20:8:f32
     fi
-    if [[ -n $data ]]; then
-        run_step accuracy 100000 bash -c 'set -e; accuracies' || true
+}
+
+peers() {
+    if ! has_torch; then
+        skip "no PyTorch for $python, or no $torch_engine" peers
+    elif ! $gpu; then
+        peer 60 f32 --steps 2 --model resnet20 --batch 8
+        skip 'no GPU' 'peer peak' 'peers of all sizes'
+    else
+        local model
+        stage 'peer peak' 60 "$python" "$here/peer.py" peak
+        peer 60 bf16 --steps 20 --model resnet50 --batch 256 --channels-last
+        peer 120 bf16 --steps 20 --model resnet50 --batch 256 --channels-last --compile
+        for model in resnet20 vgg16; do
+            peer 60 bf16 --steps 20 --model $model --batch 128 --channels-last
+            peer 90 bf16 --steps 20 --model $model --batch 128 --channels-last --compile
+        done
+        peer 60 tf32 --steps 20 --model resnet20 --batch 128
+        peer 90 tf32 --steps 20 --model resnet20 --batch 128 --compile
+        for model in lstm transformer; do
+            peer 60 bf16 --steps 20 --model $model --batch 20
+            peer 90 bf16 --steps 20 --model $model --batch 20 --compile
+        done
+        peer 60 bf16 --steps 20 --model resnet20 --batch 128
+        peer 60 f32 --steps 20 --model resnet20 --batch 128
     fi
-fi
+}
+
+accuracies() {
+    local seed precision
+    if [[ -z $data ]]; then
+        skip 'no --data' accuracies
+    elif ! $gpu; then
+        stage 'accuracy cpu f32 1' 100000 "${own[@]}" "$here/bin/gpu_accuracy" --train "$data/train" \
+            --test "$data/test" --device cpu --threads "$(nproc)" --samples 256 --epochs 1
+    else
+        for seed in 1 2 3; do
+            for precision in tf32 bf16; do
+                stage "accuracy $precision $seed" 100 "${own[@]}" "$here/bin/gpu_accuracy" --train "$data/train" \
+                    --test "$data/test" --seed $seed --device cuda --precision $precision
+            done
+        done
+    fi
+}
+
+second_call() {
+    share 60
+    peers
+    share 100
+    if $gpu; then
+        bench 150 resnet50:256:bf16
+        bench 60 resnet20:128:tf32
+        bench 60 resnet20:128:bf16
+        bench 60 vgg16:128:bf16
+        bench 30 optimizer:sgd:25557032 optimizer:adamw:25557032
+        text 40 lstm bf16 20
+        text 40 transformer bf16 20
+        text 40 gpt bf16 20
+        bench 60 resnet20:128:f32
+        bench 60 resnet50:128:tf32
+        bench 60 lstm:128:bf16
+    else
+        bench 30 --steps 2 --warmup 1 optimizer:sgd:100000 optimizer:adamw:100000
+        bench 30 --steps 2 --warmup 1 smallcnn:32:f32
+        text 60 lstm f32 2
+    fi
+    accuracies
+}
+
+third_call() {
+    share 40
+    train staging 2 --all-reduce ring
+    train gradient_copies 3 --arch servers --servers 1
+    if $gpu; then
+        train server_device 3 --arch servers --servers 1 --server-device cuda
+        train nccl_of_one 1 --all-reduce nccl
+        train bf16 2 --precision bf16
+        train servers_bf16_wire 3 --arch servers --servers 1 --wire bf16
+    else
+        skip 'no GPU' 'train server_device' 'train nccl_of_one' 'train bf16' 'train servers_bf16_wire'
+    fi
+    share 100
+    entries .
+}
+
+# sanitize TOOL SECONDS PROGRAM FILTER
+sanitize() {
+    stage "$1 $3 $4" "$2" "${own[@]}" compute-sanitizer --tool "$1" --error-exitcode 9 "$here/bin/$3" \
+        "--gtest_filter=$4" --gtest_brief=1
+}
+
+fourth_call() {
+    local why=''
+    if ! $gpu; then
+        why='no GPU'
+    elif ! command -v compute-sanitizer >/dev/null; then
+        why='no compute-sanitizer'
+    fi
+    share 70
+    if [[ -n $why ]]; then
+        skip "$why" memcheck racecheck
+    else
+        sanitize memcheck 100 gpu_exact_test '*/cuda_f32_*'
+        sanitize memcheck 100 gpu_layers_test 'Maps/*cuda_bf16_*:Features/*cuda_bf16_*:Structures/*cuda_bf16_*'
+        sanitize memcheck 60 gpu_optim_test '*/cuda_f32*'
+        sanitize racecheck 80 gpu_layers_test 'Maps/*cuda_f32_*norm*:Maps/*cuda_bf16_*norm*'
+        sanitize racecheck 80 gpu_layers_test 'Maps/*cuda_bf16_*pool*:*cuda_bf16_*flatten*:*cuda_f32_*flatten*'
+        sanitize racecheck 80 gpu_optim_test '*MathOnDevice.*/cuda_f32:*WholeBatches*/cuda_f32_*'
+    fi
+    share 100
+    if ! $gpu; then
+        skip 'no GPU' 'ncu batch norm'
+    elif ! command -v ncu >/dev/null; then
+        skip 'no ncu' 'ncu batch norm'
+    else
+        bench 40 optimizer:sgd:25557032 # rates of copies, which shares refer to
+        # All of a step's, forward and backward, from the first step, which is not recorded.
+        stage 'ncu batch norm' 150 "${own[@]}" ncu --csv --page raw --print-units base --clock-control none \
+            --metrics dram__bytes.sum,gpu__time_duration.sum --kernel-name-base demangled \
+            --kernel-name 'regex:BnProblem|moments_kernel' --launch-count 300 "$here/bin/gpu_bench" \
+            --steps 1 --warmup 1 resnet50:256:bf16 &&
+            "$python" "$here/kernels.py" "$out/logs/ncu_batch_norm.log" >>"$results"
+    fi
+}
+
+# What new shells run, and what that needs.
+own_text=$(declare -p own)
+export own_text out results failed here call python found
+export -f machine entry word_of quoted
+case $call in
+    1) first_call ;;
+    2) second_call ;;
+    3) third_call ;;
+    4) fourth_call ;;
+esac
 
 echo
-if [[ -s $out/test.log ]]; then
-    grep -E 'tests passed|tests failed' "$out/test.log" || true
-    skipped=$(grep -c '(Skipped)' "$out/test.log" || true)
-    echo "$skipped entries skipped"
-    if $gpu && ((skipped > 0)); then
-        summary+=("test: FAILED, entries were skipped; is there a GPU?")
-        failed=true
-    fi
-fi
-printf '%s\n' "${summary[@]}"
-echo
-results=()
-for name in bench peer accuracy; do
-    if [[ -s $out/$name.log ]]; then
-        results+=("$out/$name.log")
-    fi
-done
-if ((${#results[@]} > 0)) && [[ -n $python ]]; then
-    "$python" tests/gpu/table.py "${results[@]}"
-fi
-if $failed; then
+"$python" "$here/table.py" "$results"
+if [[ -e $failed ]]; then
+    rm -f "$failed"
     exit 1
 fi

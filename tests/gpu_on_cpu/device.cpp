@@ -14,6 +14,7 @@
 #include "support/gpu/cuda_on_cpu.hpp"
 #include "tensor/cuda.hpp"
 #include "tensor/cuda/gpu_code.hpp"
+#include "tensor/cuda/stream.hpp"
 
 namespace cohort {
 namespace {
@@ -156,6 +157,9 @@ std::string built_for() {
     return "80-real 90";
 }
 
+std::unique_ptr<Stream> make_cuda_stream(int /*gpu*/, Priority /*priority*/) {
+    return std::make_unique<OnCpuStream>();
+}
 void* native_stream(Stream& stream) {
     return &dynamic_cast<OnCpuStream&>(stream);
 }

@@ -135,6 +135,25 @@ TEST(DeviceSumsRing, SumsWhatTheStreamHasWrittenAndGoesOnInItsOrder) {
     }
 }
 
+TEST(DeviceSumsRing, SumsAreOfAsManyBucketsAsAPieceHoldsOnAllMembersAlike) {
+    Member member;  // 18 buckets of 1,024 floats, the first of 592; two are a piece
+    member.make(all_ranks(), 18'000, 4096);
+    EXPECT_EQ(member.library.registered.size(), 2U) << "both buffers";
+    std::vector<std::int64_t> expected{592 + 1024};
+    expected.resize(9, 2 * 1024);
+    for (std::uint64_t ordinal = 1; ordinal <= 3; ++ordinal) {  // in 1 to 3 parts
+        member.library.sizes.clear();
+        ASSERT_EQ(member.round(ordinal, static_cast<int>(ordinal), nullptr),
+                  serial_sum(all_ranks(), 18'000, ordinal, exact_value));
+        EXPECT_EQ(member.library.sizes, expected) << ordinal;
+    }
+    Member fine;
+    fine.library.piece = 1;  // a bucket is the least
+    fine.make(all_ranks(), 3000, 4096);
+    expect_rounds(fine, all_ranks(), 1);
+    EXPECT_EQ(fine.library.sizes, (std::vector<std::int64_t>{952, 1024, 1024}));
+}
+
 TEST(DeviceSumsRing, IsLetGoInTheMiddleOfARound) {
     Member member;
     member.make(all_ranks(), 5000, 4096);

@@ -8,7 +8,8 @@
 //            join, or waits for longer than the stall limit, aborts, so that the others' library
 //            notices, and no member gets an all-reduce.
 // A round: 1. parts become final in the order of the member's stream: the stream of sums waits for
-//             an event of it, then the buckets up to there are queued;
+//             an event of it, then the sums up to there are queued, each of as many buckets as the
+//             library's pieces hold;
 //          2. summaries go through the host, in an all-reduce of one float;
 //          3. the round is over when the summaries are received and the device has done its sums.
 //             The loss of a member leaves the devices of the others waiting: they abort the
@@ -16,6 +17,7 @@
 // Cost: the library's; memory: two buffers on the device.
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -45,15 +47,20 @@ class DeviceAllReduce final : public BucketAllReduce {
 public:
     DeviceAllReduce(const AllReduceSetting& setting, Device& device, Stream& stream,
                     DeviceSumsLibrary& library)
-        : BucketAllReduce(setting.buckets), setting_(setting), stream_(stream) {
+        : BucketAllReduce(setting.buckets),
+          setting_(setting),
+          stream_(stream),
+          at_a_time_(std::max<std::int64_t>(
+              1, library.piece_bytes() /
+                     (setting.buckets.size * static_cast<std::int64_t>(sizeof(float))))) {
         std::string error;
         std::string id;
         std::string place;
         try {
-            own_ = device.create_stream();
+            own_ = library.make_stream(device);
             const auto bytes = static_cast<std::size_t>(setting_.buckets.floats) * sizeof(float);
             for (Buffer& buffer : buffers_) {
-                buffer = device.allocate(bytes);
+                buffer = library.allocate(device, bytes);
             }
             place = library.place(device);
             id = setting_.self == 0 ? library.new_id() : "";
@@ -62,6 +69,9 @@ public:
         }
         id = meet(id, place, error);
         join(id, device, library);
+        for (const Buffer& buffer : buffers_) {
+            sums_->register_buffer(buffer.data(), buffer.bytes());
+        }
         summaries_ = make_summaries(setting_);
     }
 
@@ -201,14 +211,17 @@ private:
         return sums_->state() == DeviceSums::State::kReady;
     }
 
-    /// Queues the buckets that have arrived, as far as the communicator takes them. True: all of
-    /// the buffer is queued.
+    /// Queues the buckets that have arrived, as far as the communicator takes them. The same sums
+    /// on all members, whatever has arrived when. True: all of the buffer is queued.
     bool post() {
-        while (posted_ < arrived_ && takes_more()) {
-            const FloatRange range = buckets().range(posted_);
+        for (std::int64_t end = 0; posted_ < arrived_; posted_ = end) {
+            end = std::min(buckets().count(), posted_ + at_a_time_);
+            if (end > arrived_ || !takes_more()) {
+                break;
+            }
+            const FloatRange range{buckets().range(end - 1).begin, buckets().range(posted_).end};
             sums_->all_reduce(buffer_ + range.begin, range.size(), *own_);
             look_until_ = std::chrono::steady_clock::now() + kDevicePolling;
-            ++posted_;
             setting_.count_traffic(range);
         }
         return posted_ == buckets().count() && takes_more();
@@ -256,7 +269,8 @@ private:
     }
 
     const AllReduceSetting setting_;
-    Stream& stream_;  ///< in whose order the buffer becomes final
+    Stream& stream_;                ///< in whose order the buffer becomes final
+    const std::int64_t at_a_time_;  ///< buckets of a sum
     std::array<Buffer, 2> buffers_;
     std::unique_ptr<Stream> own_;  ///< of the sums
     std::unique_ptr<DeviceSums> sums_;

@@ -29,6 +29,10 @@ public:
     /// Queues on `on`: buffer[0, floats) becomes the sum over all members. The same calls in the
     /// same order on all of them.
     virtual void all_reduce(float* buffer, std::int64_t floats, Stream& on) = 0;
+    /// Tells the library, once it is kReady, of memory that sums will be made in, so that peers may
+    /// reach it without copies. It stays until the communicator ends. A library that cannot use
+    /// that goes on without.
+    virtual void register_buffer(void* data, std::size_t bytes) = 0;
     /// Ends what is in flight, on this member, without the others. Called before destruction when a
     /// member was lost or it could not be made; otherwise the destructor waits for the others to
     /// let go too, for some seconds at most.
@@ -50,6 +54,12 @@ public:
     /// Errors: DeviceError.
     [[nodiscard]] virtual std::unique_ptr<DeviceSums> join(const std::string& id, int members,
                                                            int self, Device& device) = 0;
+    /// The stream of sums: what is queued there goes before other work of the device.
+    [[nodiscard]] virtual std::unique_ptr<Stream> make_stream(Device& device) = 0;
+    /// Memory for sums. Errors: OutOfMemory.
+    [[nodiscard]] virtual Buffer allocate(Device& device, std::size_t bytes) = 0;
+    /// Size of a sum, > 0: large enough that the start of one is little beside it.
+    [[nodiscard]] virtual std::int64_t piece_bytes() const noexcept = 0;
     /// What must differ between members: "cluster-node-3 0000:1b:00.0".
     [[nodiscard]] virtual std::string place(const Device& device) const = 0;
 };

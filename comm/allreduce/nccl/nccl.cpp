@@ -7,16 +7,19 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <future>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "comm/allreduce/nccl/nccl_table.hpp"
 #include "core/log.hpp"
 #include "tensor/cuda.hpp"
+#include "tensor/cuda/stream.hpp"
 #include "tensor/cuda_library.hpp"
 
 namespace cohort {
@@ -136,11 +139,25 @@ public:
         }
     }
 
+    void register_buffer(void* data, std::size_t bytes) override {
+        void* handle = nullptr;
+        cuda::use(device_);
+        if (nccl_.register_buffer != nullptr && nccl_.deregister_buffer != nullptr &&
+            nccl_.register_buffer(comm_, data, bytes, &handle) == ncclSuccess &&
+            handle != nullptr) {
+            registered_.push_back(handle);
+        }
+    }
+
     void abort() noexcept override { end(Ending::kAbort); }
 
 private:
     void end(Ending how) noexcept {
         if (ncclComm_t comm = std::exchange(comm_, nullptr); comm != nullptr) {
+            // The library requires this before it destroys; an abort releases them by itself.
+            for (; how == Ending::kTogether && !registered_.empty(); registered_.pop_back()) {
+                static_cast<void>(nccl_.deregister_buffer(comm, registered_.back()));
+            }
             end_communicator(nccl_, comm, gpu_, how);
         }
     }
@@ -149,6 +166,7 @@ private:
     Device& device_;
     int gpu_;
     ncclComm_t comm_ = nullptr;
+    std::vector<void*> registered_;  ///< the library's handles
     std::string error_;
 };
 
@@ -163,6 +181,15 @@ public:
                                                    Device& device) override {
         return join_nccl(table_, id, members, self, device);
     }
+    [[nodiscard]] std::unique_ptr<Stream> make_stream(Device& device) override {
+        return cuda::make_cuda_stream(cuda::gpu_facts(device).index, cuda::Priority::kHighest);
+    }
+    [[nodiscard]] Buffer allocate(Device& device, std::size_t bytes) override {
+        return allocate_nccl(table_, device, bytes);
+    }
+    /// The default of PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB
+    /// 2020): few enough starts of sums, small enough that most of them run beside backward.
+    [[nodiscard]] std::int64_t piece_bytes() const noexcept override { return 25 << 20; }
     [[nodiscard]] std::string place(const Device& device) const override {
         std::array<char, 256> host{};
         if (::gethostname(host.data(), host.size() - 1) != 0) {
@@ -189,7 +216,30 @@ NcclTable load_nccl() {
     library.load(table.finalize, "ncclCommFinalize");
     library.load(table.destroy, "ncclCommDestroy");
     library.load(table.abort, "ncclCommAbort");
+    try {
+        library.load(table.register_buffer, "ncclCommRegister");
+        library.load(table.deregister_buffer, "ncclCommDeregister");
+        library.load(table.allocate, "ncclMemAlloc");
+        library.load(table.free, "ncclMemFree");
+    } catch (const DeviceError&) {  // sums are made without them
+    }
     return table;
+}
+
+Buffer allocate_nccl(const NcclTable& nccl, Device& device, std::size_t bytes) {
+    static std::atomic<decltype(&ncclMemFree)> free_memory{nullptr};
+    void* data = nullptr;
+    cuda::use(device);
+    if (nccl.allocate != nullptr && nccl.free != nullptr &&
+        nccl.allocate(&data, bytes) == ncclSuccess && data != nullptr) {
+        free_memory = nccl.free;
+        return {data, bytes, [](void* memory) noexcept {
+                    if (memory != nullptr) {
+                        static_cast<void>(free_memory.load()(memory));
+                    }
+                }};
+    }
+    return device.allocate(bytes);
 }
 
 std::unique_ptr<DeviceSums> join_nccl(const NcclTable& nccl, const std::string& id, int members,

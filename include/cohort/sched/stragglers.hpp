@@ -18,11 +18,18 @@ enum class StragglerCause : std::uint8_t {
     kBandwidth,  ///< sending and receiving
     kInput,      ///< waiting for batches
     kDevice,     ///< computing, with all the processor time it wanted
-    kLag         ///< no measured part explains the slowness: only the lag is large
+    kLag,        ///< no measured part explains the slowness: only the lag is large
+    // Computing, on a GPU that said why; in the order of DeviceLimit.
+    kGpuThermal,
+    kGpuSlowdown,
+    kGpuEcc,
+    kGpuPower,
+    kGpuShared
 };
 template <>
 inline constexpr auto kWords<StragglerCause> =
-    std::to_array<std::string_view>({"cpu", "bandwidth", "input", "device", "lag"});
+    std::to_array<std::string_view>({"cpu", "bandwidth", "input", "device", "lag", "gpu-thermal",
+                                     "gpu-slowdown", "gpu-ecc", "gpu-power", "gpu-shared"});
 
 /// A worker is slow for a while.
 struct StragglerEpisode {
@@ -56,7 +63,9 @@ struct StragglerEpisode {
 ///
 /// The cause is the part of tau that grew most, relative to the worker's own parts before the
 /// episode or, if it has none, to the median parts of other workers: sending and receiving; input
-/// or computing, where a processor share below nine tenths of the usual share means cpu. If no part
+/// or computing, where a processor share below nine tenths of the usual share means cpu. Computing
+/// on a GPU that was held back by something in more than half of the slow records, and more often
+/// than usual, is explained by what became more frequent the most. If no part
 /// grew by a twentieth, the cause is lag. Pure; an add costs O(log N).
 class StragglerDetector {
 public:

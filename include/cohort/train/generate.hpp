@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cohort/tensor/element.hpp"
+#include "cohort/tensor/precision.hpp"
 
 namespace cohort {
 
@@ -17,7 +17,7 @@ struct GenerateOptions {
     std::uint64_t seed = 1;
     std::string device = "auto";
     int threads = 1;  ///< of the device
-    Precision precision = Precision::kF32;
+    PrecisionChoice precision = PrecisionChoice::kAuto;
     std::string tuning_file;  ///< as TrainEnvironment has it
 };
 

@@ -8,7 +8,7 @@
 #include "cohort/sched/job_limits.hpp"
 #include "cohort/sched/job_options.hpp"
 #include "cohort/sched/mode_options.hpp"
-#include "cohort/tensor/element.hpp"
+#include "cohort/tensor/precision.hpp"
 
 namespace cohort {
 
@@ -30,16 +30,16 @@ struct TrainOptions : JobOptions, ModeOptions, ChooserOptions, LearningOptions {
     int max_lost = -1;  ///< workers that may be lost before the job ends; -1: all but one
     /// "network", or "sleep:40ms" in its place; "+recorded:NAME" adds the times of a recording.
     std::string compute = "network";
-    std::string inject;                     ///< faults on purpose, see parse_injections
-    std::int64_t warmup_samples = 0;        ///< linear warm-up of the learning rate
-    std::int64_t epochs = 0;                ///< budget; 0: by samples, both 0: one epoch
-    int loader_threads = 1;                 ///< that normalise and augment
-    std::string device = "auto";            ///< of workers: "auto", "cpu", "cuda", "cuda:1"
-    Precision precision = Precision::kF32;  ///< of workers
-    std::string server_device = "cpu";      ///< where shards lie: "cpu" or "cuda"
-    bool deterministic = false;             ///< bit-identical from run to run
-    std::string augment = "none";           ///< "none" or a list of "pad-crop:PIXELS" and "flip"
-    double checkpoint_every_s = 600;        ///< 0: not by time
+    std::string inject;               ///< faults on purpose, see parse_injections
+    std::int64_t warmup_samples = 0;  ///< linear warm-up of the learning rate
+    std::int64_t epochs = 0;          ///< budget; 0: by samples, both 0: one epoch
+    int loader_threads = 1;           ///< that normalise and augment
+    std::string device = "auto";      ///< of workers: "auto", "cpu", "cuda", "cuda:1"
+    PrecisionChoice precision = PrecisionChoice::kAuto;  ///< of workers
+    std::string server_device = "cpu";                   ///< where shards lie: "cpu" or "cuda"
+    bool deterministic = false;                          ///< bit-identical from run to run
+    std::string augment = "none";     ///< "none" or a list of "pad-crop:PIXELS" and "flip"
+    double checkpoint_every_s = 600;  ///< 0: not by time
     std::int64_t checkpoint_every_samples = 0;  ///< 0: not by samples
     int keep_checkpoints = 2;
     bool resume = false;       ///< continue from the newest valid checkpoint in `out`

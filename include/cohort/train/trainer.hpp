@@ -137,7 +137,7 @@ private:
                                               const std::string& data, const std::string& group,
                                               const std::string& device, int threads,
                                               std::int64_t batch,
-                                              Precision precision = Precision::kF32,
+                                              PrecisionChoice precision = PrecisionChoice::kAuto,
                                               const std::string& tuning_file = "");
 
 }  // namespace cohort

@@ -128,9 +128,15 @@ private:
 
 class CudaStream final : public Stream {
 public:
-    explicit CudaStream(int gpu) : gpu_(gpu), events_(std::make_shared<EventPool>(gpu)) {
+    CudaStream(int gpu, Priority priority) : gpu_(gpu), events_(std::make_shared<EventPool>(gpu)) {
         use(gpu);
-        check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+        int least = 0;  // a larger number
+        int highest = 0;
+        check(cudaDeviceGetStreamPriorityRange(&least, &highest),
+              "cudaDeviceGetStreamPriorityRange");
+        check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                           priority == Priority::kHighest ? highest : least),
+              "cudaStreamCreate");
     }
     ~CudaStream() override {
         static_cast<void>(cudaSetDevice(gpu_));
@@ -195,8 +201,8 @@ void use(int gpu) {
     check(cudaSetDevice(gpu), "cudaSetDevice");
 }
 
-std::unique_ptr<Stream> make_cuda_stream(int gpu) {
-    return std::make_unique<CudaStream>(gpu);
+std::unique_ptr<Stream> make_cuda_stream(int gpu, Priority priority) {
+    return std::make_unique<CudaStream>(gpu, priority);
 }
 
 void* native_stream(Stream& stream) {

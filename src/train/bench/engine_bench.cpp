@@ -70,8 +70,9 @@ Graph make_bench_model(const std::string& name) {
 
 EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     const std::unique_ptr<Device> device = make_device(options.device, options.threads);
-    Replica replica(make_bench_model(options.model), *device,
-                    replica_options(options.precision, options.deterministic, options.tuning_file));
+    Replica replica(
+        make_bench_model(options.model), *device,
+        replica_options(*device, options.precision, options.deterministic, options.tuning_file));
     replica.initialise(1);
     const FlatLayout& layout = replica.graph().parameters();
     const auto optimizer = make_optimizer({.momentum = 0.9, .weight_decay = 5e-4}, layout, 0,
@@ -100,6 +101,7 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     EngineBenchResult result;
     const std::string description = device->description();  // "cpu: ...", "cuda:0: ..."
     result.device = description.substr(0, description.find(": "));
+    result.precision = precision_on(device->kind(), options.precision);
     result.median_s = median(seconds);
     result.min_s = *std::min_element(seconds.begin(), seconds.end());
     const double samples_per_second = static_cast<double>(options.batch) / result.median_s;

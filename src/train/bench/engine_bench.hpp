@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cohort/model/replica.hpp"
+#include "cohort/tensor/precision.hpp"
 
 namespace cohort {
 
@@ -15,14 +16,15 @@ struct EngineBenchOptions {
     std::int64_t steps = 20;        ///< timed steps
     std::int64_t warmup_steps = 3;  ///< untimed steps before
     std::string device = "auto";
-    Precision precision = Precision::kF32;
+    PrecisionChoice precision = PrecisionChoice::kAuto;
     std::string tuning_file;  ///< as TrainEnvironment has it
     bool deterministic = false;
     bool profile = false;  ///< time every layer (costs some percent)
 };
 
 struct EngineBenchResult {
-    std::string device;   ///< "cpu", "cuda:0"
+    std::string device;  ///< "cpu", "cuda:0"
+    Precision precision = Precision::kF32;
     double median_s = 0;  ///< per step
     double min_s = 0;
     double per_second = 0;  ///< samples, or tokens of a language model; from the median

@@ -128,7 +128,7 @@ public:
           set_(make_set(options)),
           device_(make_device(options.device, options.threads)),
           replica_(make_graph({.model = options.model}, model_input(set_->info())), *device_,
-                   replica_options(options.precision, false, options.tuning_file)),
+                   replica_options(*device_, options.precision, false, options.tuning_file)),
           loader_(set_, loader_options()),
           book_(set_->info(), {}) {
         replica_.initialise(1);

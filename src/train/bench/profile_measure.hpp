@@ -9,7 +9,7 @@
 #include "cohort/formats/profile.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/optim/optimizer.hpp"
-#include "cohort/tensor/element.hpp"
+#include "cohort/tensor/precision.hpp"
 
 namespace cohort {
 
@@ -22,7 +22,7 @@ struct ProfileMeasureOptions {
     std::string augment = "none";
     OptimizerKind optimizer = OptimizerKind::kSgd;
     std::string device = "auto";
-    Precision precision = Precision::kF32;
+    PrecisionChoice precision = PrecisionChoice::kAuto;
     std::string tuning_file;        ///< as TrainEnvironment has it
     std::int64_t batch = 64;        ///< half, once and twice this and a quarter of it are measured
     int threads = 1;                ///< of a worker, when the device is the CPU

@@ -156,8 +156,8 @@ void write_run(StoreWriter& writer, const RunSnapshot& snapshot) {
             writer.set("/identity", name, value);
         }
     }
-    if (!snapshot.bf16_arithmetic.empty()) {
-        writer.set("/run", "bf16_arithmetic", snapshot.bf16_arithmetic);
+    if (!snapshot.arithmetic.empty()) {
+        writer.set("/run", "arithmetic", snapshot.arithmetic);
     }
     for (const auto& [name, value] : integer_fields(snapshot)) {
         writer.set("/progress", name, *value);
@@ -175,8 +175,8 @@ void write_run(StoreWriter& writer, const RunSnapshot& snapshot) {
 }
 
 void read_run(const StoreReader& reader, RunSnapshot& snapshot) {
-    if (reader.has_attribute("/run", "bf16_arithmetic")) {
-        snapshot.bf16_arithmetic = reader.attribute<std::string>("/run", "bf16_arithmetic");
+    if (reader.has_attribute("/run", "arithmetic")) {
+        snapshot.arithmetic = reader.attribute<std::string>("/run", "arithmetic");
     }
     for (const auto& [name, value] : integer_fields(snapshot)) {
         *value = reader.attribute<std::int64_t>("/progress", name);

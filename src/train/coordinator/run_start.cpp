@@ -32,12 +32,14 @@ ModeSetting setting_of(const JobContext& parts, int workers) {
 void check_arithmetic(const std::string& manifest, const std::string& then,
                       const std::string& now) {
     if (!then.empty() && !now.empty() && then != now) {
-        fail<FileError>({.where = manifest,
-                         .what = "was written on another kind of processor: bf16 has other bits "
-                                 "here, which --deterministic rules out",
-                         .expected = then,
-                         .got = now,
-                         .hint = "a processor of that kind, or no --deterministic"});
+        fail<FileError>(
+            {.where = manifest,
+             .what = "was written on another kind of processor: results have other bits "
+                     "here, which --deterministic rules out",
+             .expected = then,
+             .got = now,
+             .hint = "a processor of that kind, --precision with the word wanted, or no "
+                     "--deterministic"});
     }
 }
 
@@ -56,7 +58,7 @@ RunStart find_start(JobContext& parts) {
         return {};
     }
     const RunSnapshot& snapshot = found->snapshot;
-    check_arithmetic(found->manifest, snapshot.bf16_arithmetic, bf16_arithmetic(options));
+    check_arithmetic(found->manifest, snapshot.arithmetic, arithmetic(options));
     parts.reference_batch = snapshot.reference_batch;
     return {.order = {.checkpoint = found->manifest, .version = snapshot.version},
             .leases = decode_lease_state(snapshot.lease_state),

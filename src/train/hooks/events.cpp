@@ -46,9 +46,14 @@ WorkerLoad load_of(const TelemetryHistory& history, int worker) {
 std::string describe(const WorkerLoad& load) {
     return fmt::format(
         "tau {:.3f} s (input {:.3f}, compute {:.3f}, push {:.3f}, pull {:.3f}), waits {:.3f} s, "
-        "cpu share {:.0f} %{}",
+        "cpu share {:.0f} %{}{}",
         load.own_s, load.input_s, load.compute_s, load.push_s, load.pull_s, load.wait_s,
-        100 * load.use.cpu_share, load.slow ? ", slow: " + describe(*load.slow) : "");
+        100 * load.use.cpu_share,
+        load.use.device_celsius > 0
+            ? fmt::format(", GPU at {:.0f} % of its clock, {:.0f} degrees",
+                          100 * load.use.device_clock, load.use.device_celsius)
+            : "",
+        load.slow ? ", slow: " + describe(*load.slow) : "");
 }
 
 std::string describe(const StragglerEpisode& slow) {

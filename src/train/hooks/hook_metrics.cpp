@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
@@ -24,9 +26,17 @@ void add_gradients(Json& line, const ClusterReport& cluster) {
     line["step_curvature"] = known(cluster.gradients.curvature);
 }
 
+using Column = std::pair<const char*, double (*)(const WorkerLoad&)>;
+
+/// Where GPUs tell.
+constexpr std::array<Column, 3> kGpuColumns{{
+    {"device_busy", [](const WorkerLoad& one) { return one.use.device_busy; }},
+    {"device_clock", [](const WorkerLoad& one) { return one.use.device_clock; }},
+    {"device_celsius", [](const WorkerLoad& one) { return one.use.device_celsius; }},
+}};
+
 /// Columns by worker; null for a worker without records.
 void add_loads(Json& line, const ClusterReport& cluster) {
-    using Column = std::pair<const char*, double (*)(const WorkerLoad&)>;
     constexpr std::array<Column, 13> kColumns{{
         {"tau_s", [](const WorkerLoad& one) { return one.own_s; }},
         {"input_s", [](const WorkerLoad& one) { return one.input_s; }},
@@ -45,12 +55,17 @@ void add_loads(Json& line, const ClusterReport& cluster) {
     if (cluster.loads.empty()) {
         return;
     }
-    for (const auto& [name, value] : kColumns) {
-        Json column = Json::array();
+    const auto add = [&](const Column& column) {
+        Json values = Json::array();
         for (const WorkerLoad& one : cluster.loads) {
-            column.push_back(one.own_s > 0 ? Json(value(one)) : Json(nullptr));
+            values.push_back(one.own_s > 0 ? Json(column.second(one)) : Json(nullptr));
         }
-        line[name] = std::move(column);
+        line[column.first] = std::move(values);
+    };
+    std::ranges::for_each(kColumns, add);
+    if (std::ranges::any_of(cluster.loads,
+                            [](const WorkerLoad& one) { return one.use.device_celsius > 0; })) {
+        std::ranges::for_each(kGpuColumns, add);
     }
     Json batch = Json::array();
     Json slow = Json::array();

@@ -132,7 +132,7 @@ GeneratedText generate_text(const GenerateOptions& options) {
     }
     const std::unique_ptr<Device> device = make_device(options.device, options.threads);
     Replica replica(model.graph, *device,
-                    replica_options(options.precision, false, options.tuning_file));
+                    replica_options(*device, options.precision, false, options.tuning_file));
     load_model(model, replica);
     NextToken next(replica);
     Rng rng(options.seed, RngPurpose::kGenerate);

@@ -104,12 +104,31 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
     return facts;
 }
 
-std::string bf16_arithmetic(const TrainOptions& options) {
+std::string arithmetic(const TrainOptions& options) {
     const bool on_cpu =
         options.device == "cpu" || (options.device == "auto" && usable_gpus().count == 0);
-    return options.deterministic && options.precision == Precision::kBf16 && on_cpu
+    if (options.deterministic && options.precision == PrecisionChoice::kAuto) {
+        return on_cpu ? "f32, the default of CPUs" : "tf32, the default of GPUs";
+    }
+    return options.deterministic && options.precision == PrecisionChoice::kBf16 && on_cpu
                ? fmt::format("{} by oneDNN {}", cpu_isa(), dnnl_version_text())
                : "";
+}
+
+std::string precision_facts(const TrainOptions& options, const RankMap& map) {
+    std::vector<std::string> found;
+    for (const RankInfo& info : map.ranks) {
+        if (info.role == Role::kWorker) {
+            const bool gpu = info.device.starts_with("cuda");
+            const Precision precision =
+                precision_on(gpu ? DeviceKind::kCuda : DeviceKind::kCpu, options.precision);
+            std::string words = fmt::format("{} on {}", word_of(precision), gpu ? "GPUs" : "CPUs");
+            if (std::ranges::find(found, words) == found.end()) {
+                found.push_back(std::move(words));
+            }
+        }
+    }
+    return fmt::format("precision {}", fmt::join(found, ", "));
 }
 
 std::string device_of_this_rank(std::string_view option, const RankMap& map, int rank) {
@@ -127,9 +146,10 @@ HostAllocator host_allocator(Device& device) {
     };
 }
 
-ReplicaOptions replica_options(Precision precision, bool deterministic,
+ReplicaOptions replica_options(const Device& device, PrecisionChoice precision, bool deterministic,
                                const std::string& tuning_file) {
-    ReplicaOptions options{.deterministic = deterministic, .precision = precision};
+    ReplicaOptions options{.deterministic = deterministic,
+                           .precision = precision_on(device.kind(), precision)};
     if (!deterministic && !tuning_file.empty()) {
         std::error_code error;  // an error is reported when the file is written
         std::filesystem::create_directories(std::filesystem::path(tuning_file).parent_path(),

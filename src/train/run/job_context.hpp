@@ -16,6 +16,7 @@
 #include "cohort/optim/schedule.hpp"
 #include "cohort/sched/chooser_options.hpp"
 #include "cohort/tensor/device.hpp"
+#include "cohort/tensor/precision.hpp"
 #include "cohort/train/options.hpp"
 #include "cohort/train/trainer.hpp"
 
@@ -37,14 +38,18 @@ namespace cohort {
 /// Batches in memory that `device` copies fastest from.
 [[nodiscard]] HostAllocator host_allocator(Device& device);
 
-/// With --deterministic and --precision bf16 on this host's CPU: what the bits depend on,
+/// With --deterministic: what the bits depend on and the options do not say. The precision that the
+/// kind of device has by default, "tf32, the default of GPUs"; for bf16 on this host's CPU
 /// "avx512_core by oneDNN 2.6.3"; else empty.
-[[nodiscard]] std::string bf16_arithmetic(const TrainOptions& options);
+[[nodiscard]] std::string arithmetic(const TrainOptions& options);
+
+/// What workers compute in: "precision tf32 on GPUs, f32 on CPUs".
+[[nodiscard]] std::string precision_facts(const TrainOptions& options, const RankMap& map);
 
 /// @param tuning_file  file of measured choices, read and extended unless `deterministic`; its
 /// folder is made if needed
-[[nodiscard]] ReplicaOptions replica_options(Precision precision, bool deterministic,
-                                             const std::string& tuning_file);
+[[nodiscard]] ReplicaOptions replica_options(const Device& device, PrecisionChoice precision,
+                                             bool deterministic, const std::string& tuning_file);
 
 /// A loaded batch in the form that the engine takes.
 [[nodiscard]] BatchView view_of(const LoadedBatch& batch);

@@ -72,7 +72,8 @@ void check_exchange(const TrainOptions& o) {
     if (const ComputeChoice compute = parse_compute(o.compute); compute.recording) {
         (void)find_recording(*compute.recording, kRecordedOption);
     }
-    require(o.precision == Precision::kF32 || o.precision == Precision::kBf16 || o.device != "cpu",
+    require(o.device != "cpu" ||
+                (o.precision != PrecisionChoice::kTf32 && o.precision != PrecisionChoice::kF16),
             "--precision", "f32 or bf16 with --device cpu", std::string(word_of(o.precision)));
     const bool tree = parse_push_tree(o.push_tree).on();
     require(o.servers > 0 || !tree, "--push-tree", "off where there are no servers", o.push_tree);

@@ -48,8 +48,8 @@ struct RunSnapshot {
     /// Facts that must be the same when the run continues, by name; not the number of ranks or the
     /// architecture.
     std::vector<std::pair<std::string, std::string>> identity;
-    /// bf16_arithmetic() of the host that wrote it, or empty; a deterministic run needs the same.
-    std::string bf16_arithmetic;
+    /// arithmetic() of the host that wrote it, or empty; a deterministic run needs the same.
+    std::string arithmetic;
     TrainProgress progress;
     std::int64_t version = 0;               ///< V of every shard
     std::int64_t reference_batch = 0;       ///< B, fixed for the run

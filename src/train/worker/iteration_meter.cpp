@@ -7,6 +7,7 @@ namespace cohort {
 namespace {
 
 constexpr double kEvery = 0.1;  // seconds
+constexpr double kGpuEvery = 1;
 
 double share_of(double part, double whole) {
     return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
@@ -53,12 +54,33 @@ void IterationMeter::look() {
         host_last_ = now;
     } else {
         if (now.host_at_s > host_last_.host_at_s) {
-            use_ = use_between(host_last_, now);
+            const ResourceUse use = use_between(host_last_, now);
+            use_.host_busy = use.host_busy;
+            use_.host_steal = use.host_steal;
+            use_.host_rx_bytes_s = use.host_rx_bytes_s;
+            use_.host_tx_bytes_s = use.host_tx_bytes_s;
             host_last_ = now;
         }
         use_.cpu_share = use_between(*last_, now).cpu_share;
     }
     last_ = now;
+    if (!gpu_bus_.empty() && (gpu_at_s_ == 0 || now.at_s - gpu_at_s_ >= kGpuEvery)) {
+        look_at_gpu(now.at_s);
+    }
+}
+
+void IterationMeter::look_at_gpu(double now_s) {
+    if (gpu_at_s_ == 0) {
+        gpu_ = make_gpu_probe(gpu_bus_);
+    }
+    gpu_at_s_ = now_s;
+    if (gpu_ != nullptr) {
+        const GpuState state = gpu_->read();
+        use_.device_busy = state.others_busy;
+        use_.device_clock = state.clock_share;
+        use_.device_celsius = state.celsius;
+        use_.device_limits = state.limits;
+    }
 }
 
 double IterationMeter::take_cost_s() noexcept {

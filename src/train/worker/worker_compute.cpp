@@ -37,7 +37,8 @@ std::unique_ptr<TrainableModel> make_replica(const JobContext& job, Device& devi
     }
     return std::make_unique<Replica>(
         job.graph, device,
-        replica_options(job.options.precision, job.options.deterministic, environment.tuning_file));
+        replica_options(device, job.options.precision, job.options.deterministic,
+                        environment.tuning_file));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/system/process_usage.hpp"
+#include "tensor/cuda.hpp"
 #include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/run/job_context.hpp"
 
@@ -32,7 +33,9 @@ WorkerContext::WorkerContext(CommContext comm, JobContext& job, const TrainEnvir
       compute_(job, comm_, environment, worker, coordinator_),
       batches_(job, loader_options(job, job.augment, job.order, compute_), comm_, coordinator_,
                compute_.injector()),
-      test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, compute_)) {
+      test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, compute_)),
+      meter_(compute_.device().kind() == DeviceKind::kCuda ? cuda::gpu_facts(compute_.device()).bus
+                                                           : "") {
     compute_.set_begun([this] {
         if (const LoadedBatch* next = batches_.peek()) {
             replica().prefetch(view_of(*next));

@@ -166,9 +166,12 @@ private:
 class HostSums final : public DeviceSums {
 public:
     /// @param fails  it begins, but is never made
-    HostSums(const std::string& id, int members, int self, bool fails, int& aborts)
+    HostSums(const std::string& id, int members, int self, bool fails, int& aborts,
+             std::vector<void*>& registered, std::vector<std::int64_t>& sizes)
         : fails_(fails),
           aborts_(aborts),
+          registered_(registered),
+          sizes_(sizes),
           work_(std::make_shared<Work>(id, static_cast<std::size_t>(members),
                                        static_cast<std::size_t>(self))) {
         work_->memory.get().joined.fetch_add(fails ? 0 : 1);
@@ -198,6 +201,7 @@ public:
             queueing_.join();
         }
         ++number_;
+        sizes_.push_back(floats);
         queueing_ = std::thread([work = work_, buffer, floats, &on, number = number_] {
             std::this_thread::sleep_for(std::chrono::microseconds(number % 2 == 0 ? 50 : 3000));
             dynamic_cast<ThreadStream&>(on).push([work, buffer, floats, number] {
@@ -205,6 +209,10 @@ public:
             });
             work->queued.store(number);
         });
+    }
+    void register_buffer(void* data, std::size_t /*bytes*/) override {
+        check_invariant(state() == State::kReady, "memory of a communicator that is not made");
+        registered_.push_back(data);
     }
     void abort() noexcept override {
         ++aborts_;
@@ -266,6 +274,8 @@ private:
     };
     bool fails_;
     int& aborts_;
+    std::vector<void*>& registered_;
+    std::vector<std::int64_t>& sizes_;
     int looks_ = 0;
     std::shared_ptr<Work> work_;
     std::uint64_t number_ = 0;
@@ -299,15 +309,25 @@ public:
             throw DeviceError("no card");
         }
         return std::make_unique<HostSums>(std::string(id.c_str()), members, self, fails_making,
-                                          aborts);
+                                          aborts, registered, sizes);
     }
+    [[nodiscard]] std::unique_ptr<Stream> make_stream(Device& device) override {
+        return device.create_stream();
+    }
+    [[nodiscard]] Buffer allocate(Device& device, std::size_t bytes) override {
+        return device.allocate(bytes);
+    }
+    [[nodiscard]] std::int64_t piece_bytes() const noexcept override { return piece; }
     [[nodiscard]] std::string place(const Device& /*device*/) const override { return place_; }
 
     bool fails_naming = false;
     bool fails_joining = false;
     bool fails_making = false;
-    int joins = 0;   ///< how often it was asked to
-    int aborts = 0;  ///< of its communicators, before they were let go
+    int joins = 0;                    ///< how often it was asked to
+    int aborts = 0;                   ///< of its communicators, before they were let go
+    std::int64_t piece = 10'000;      ///< bytes
+    std::vector<void*> registered;    ///< memory that its communicators were told of
+    std::vector<std::int64_t> sizes;  ///< floats of all sums
 
 private:
     std::string place_;

@@ -31,6 +31,8 @@ TEST(Nccl, HasEveryFunctionThatIsUsed) {
     try {
         const NcclTable table = load_nccl();
         EXPECT_NE(table.all_reduce, nullptr);
+        EXPECT_NE(table.register_buffer, nullptr);
+        EXPECT_NE(table.free, nullptr);
         EXPECT_STREQ(table.get_error_string(ncclSuccess), "no error");
     } catch (const DeviceError& error) {
         ASSERT_THAT(error.what(), HasSubstr("cannot be loaded")) << "NCCL is there";

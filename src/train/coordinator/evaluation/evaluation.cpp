@@ -149,7 +149,7 @@ std::optional<EvaluationReport> evaluate_all(TrainableModel& replica, Loader& lo
 
 EvaluationReport evaluate_model(const std::string& model_file, const std::string& data,
                                 const std::string& group, const std::string& device_name,
-                                int threads, std::int64_t batch, Precision precision,
+                                int threads, std::int64_t batch, PrecisionChoice precision,
                                 const std::string& tuning_file) {
     if (batch < 1 || threads < 1) {
         fail<UsageError>({.where = "--batch, --threads", .what = "must be >= 1"});
@@ -158,7 +158,7 @@ EvaluationReport evaluate_model(const std::string& model_file, const std::string
     const ModelFile model = read_trained(model_file, hdf5);
     const std::shared_ptr<SampleSource> set = open_for(model, data, group, hdf5);
     const std::unique_ptr<Device> device = make_device(device_name, threads);
-    Replica replica(model.graph, *device, replica_options(precision, false, tuning_file));
+    Replica replica(model.graph, *device, replica_options(*device, precision, false, tuning_file));
     load_model(model, replica);
     LoaderOptions options;
     options.allocator = host_allocator(*device);

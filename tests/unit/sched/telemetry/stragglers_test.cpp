@@ -184,6 +184,33 @@ TEST(Stragglers, CausesAreTheResourcesThatExplainThem) {
               StragglerCause::kBandwidth);
 }
 
+TEST(Stragglers, AGpuThatSaysWhyItIsSlowIsBelieved) {
+    const auto cause_of = [](unsigned int usual, unsigned int limits, auto change) {
+        Cluster cluster(8, 0.02);
+        for (IterationRecord& one : cluster.plan) {
+            one.use.device_limits = static_cast<std::uint8_t>(usual);
+        }
+        cluster.rounds(40);
+        cluster.plan[0].use.device_limits = static_cast<std::uint8_t>(limits);
+        change(cluster.plan[0]);
+        EXPECT_LE(cluster.rounds_until_found(10), 10);
+        cluster.rounds(3);
+        return cluster.detector.open()[0]->cause;
+    };
+    const auto computes = [](IterationRecord& one) { one.compute_s *= 2; };
+    const unsigned int power = bit_of(DeviceLimit::kPower);
+    const unsigned int hot = bit_of(DeviceLimit::kThermal);
+    EXPECT_EQ(cause_of(0, hot, computes), StragglerCause::kGpuThermal);
+    EXPECT_EQ(cause_of(0, bit_of(DeviceLimit::kHardware), computes), StragglerCause::kGpuSlowdown);
+    EXPECT_EQ(cause_of(0, bit_of(DeviceLimit::kMemory), computes), StragglerCause::kGpuEcc);
+    EXPECT_EQ(cause_of(0, power, computes), StragglerCause::kGpuPower);
+    EXPECT_EQ(cause_of(0, bit_of(DeviceLimit::kShared), computes), StragglerCause::kGpuShared);
+    EXPECT_EQ(cause_of(power, power, computes), StragglerCause::kDevice) << "as all, as ever";
+    EXPECT_EQ(cause_of(power, power | hot, computes), StragglerCause::kGpuThermal);
+    EXPECT_EQ(cause_of(0, hot, [](IterationRecord& one) { one.input_s += kIteration; }),
+              StragglerCause::kInput);
+}
+
 /// What it was like while it was slow is not what it is usually like.
 TEST(Stragglers, EpisodesThatEndedAreNoMeasureForTheNextOne) {
     Cluster cluster(8, 0.02);

@@ -85,6 +85,7 @@ TEST(CheckpointShards, EveryBitOfTheRunSurvives) {
     written.lease_state = {2, 30, 100, 9, 1, 20, 10};
     written.accounts = {128, 70, 1, 2, 4, 8, 16, 32, 43};
     written.metrics_bytes = 12;
+    written.arithmetic = "tf32, the default of GPUs";
     write_manifest(path, written, hdf5);
 
     const RunSnapshot read = read_manifest(path, kTestIdentity, hdf5);
@@ -107,6 +108,7 @@ TEST(CheckpointShards, EveryBitOfTheRunSurvives) {
     EXPECT_EQ(read.accounts.returned_lost, 32);
     EXPECT_EQ(read.accounts.outstanding, 43);
     EXPECT_EQ(read.metrics_bytes, 12);
+    EXPECT_EQ(read.arithmetic, written.arithmetic);
     EXPECT_EQ(read.parameters, 3);
     EXPECT_EQ(read.shards, written.shards);
     const ShardSnapshot values = read_checkpoint_range(path, 0, 3, true, hdf5);

@@ -9,8 +9,13 @@
 #include "cohort/train/options.hpp"
 #include "core/system/launch_env.hpp"
 #include "support/core/child_process.hpp"
+#include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
+#include "support/train/worker_rig.hpp"
+#include "train/coordinator/run_start.hpp"
 #include "train/run/job_context.hpp"
+#include "train/run/run_folder.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -89,11 +94,11 @@ TrainOptions options() {
 TEST(DeviceOptions, AreRefusedWhereTheyMeanNothing) {
     (void)checked(options(), 2);
     TrainOptions o = options();
-    o.precision = Precision::kBf16;
+    o.precision = PrecisionChoice::kBf16;
     (void)checked(o, 2);
     o.device = "cpu";
     (void)checked(o, 2);
-    o.precision = Precision::kF16;
+    o.precision = PrecisionChoice::kF16;
     EXPECT_THROW((void)checked(o, 2), UsageError);
     o.device = "auto";
     (void)checked(o, 2);  // may be a GPU
@@ -111,12 +116,81 @@ TEST(DeviceOptions, AreRefusedWhereTheyMeanNothing) {
     EXPECT_THROW((void)checked(o, 2), UsageError);
 }
 
+TEST(PrecisionOfAJob, IsTheDevicesUnlessAnotherIsAskedFor) {
+    EXPECT_EQ(precision_on(DeviceKind::kCuda, PrecisionChoice::kAuto), Precision::kTf32);
+    EXPECT_EQ(precision_on(DeviceKind::kCpu, PrecisionChoice::kAuto), Precision::kF32);
+    for (const DeviceKind kind : {DeviceKind::kCuda, DeviceKind::kCpu}) {
+        EXPECT_EQ(precision_on(kind, PrecisionChoice::kF32), Precision::kF32);
+        EXPECT_EQ(precision_on(kind, PrecisionChoice::kTf32), Precision::kTf32);
+        EXPECT_EQ(precision_on(kind, PrecisionChoice::kBf16), Precision::kBf16);
+        EXPECT_EQ(precision_on(kind, PrecisionChoice::kF16), Precision::kF16);
+    }
+}
+
+TEST(PrecisionOfAJob, TheHeaderSaysWhatEachKindOfDeviceComputesIn) {
+    RankMap map = on_nodes({0, 0, 1}, 1);
+    map.ranks[0].device = "cuda:0";  // a server: it has no precision
+    map.ranks[1].device = map.ranks[2].device = "cpu";
+    TrainOptions o = options();
+    EXPECT_EQ(precision_facts(o, map), "precision f32 on CPUs");
+    map.ranks[1].device = "cuda:0";
+    EXPECT_EQ(precision_facts(o, map), "precision tf32 on GPUs, f32 on CPUs");
+    o.precision = PrecisionChoice::kF32;
+    EXPECT_EQ(precision_facts(o, map), "precision f32 on GPUs, f32 on CPUs");
+}
+
+/// The run of a rig with a checkpoint that was written on a GPU, begun by default.
+class BegunOnAGpu : public testing::Test {
+protected:
+    BegunOnAGpu() : rig_("smallcnn", 1, 1) {
+        JobContext& job = rig_.job;
+        const std::string folder = RunFolder(job.options.out).checkpoints;
+        std::filesystem::create_directories(folder);
+        const std::string path = checkpoint_path(folder, 12);
+        RunSnapshot snapshot;
+        snapshot.identity = run_identity(job.options, job.train_set->info(), job.graph);
+        TrainOptions then = job.options;
+        then.device = "cuda";
+        then.deterministic = true;
+        snapshot.arithmetic = arithmetic(then);
+        snapshot.lease_state = encode_lease_state({});
+        snapshot.version = 3;
+        snapshot.parameters = 8;
+        ShardSnapshot shard{.begin = 0, .end = 8, .version = 3};
+        shard.parameters.resize(8);
+        snapshot.shards = {write_shard(path, shard, job.hdf5)};
+        write_manifest(path, snapshot, job.hdf5);
+        job.options.resume = true;
+        job.options.device = "cpu";
+    }
+    test::WorkerRig rig_;
+};
+
+TEST_F(BegunOnAGpu, GoesOnOnACpuInThePrecisionOfCpus) {
+    rig_.job.options.deterministic = false;
+    EXPECT_EQ(find_start(rig_.job).order.version, 3);
+}
+
+TEST_F(BegunOnAGpu, IsRefusedOnACpuWhereBitsArePromised) {
+    rig_.job.options.deterministic = true;
+    const std::string refusal = test::message_of<FileError>([&] { (void)find_start(rig_.job); });
+    EXPECT_THAT(refusal, testing::HasSubstr("tf32, the default of GPUs"));
+    EXPECT_THAT(refusal, testing::HasSubstr("f32, the default of CPUs"));
+    rig_.job.options.precision = PrecisionChoice::kF32;  // asked for: no surprise
+    EXPECT_EQ(find_start(rig_.job).order.version, 3);
+}
+
 TEST(ReplicaOptionsOfAJob, NoFileOfMeasuredChoicesInDeterministicRuns) {
     const TempFolder folder;
     const std::string file = folder.file("cache/choices.txt");
-    EXPECT_TRUE(replica_options(Precision::kF32, true, file).tuning_file.empty());
+    const auto device = make_cpu_device(1);
+    const auto options_of = [&](bool deterministic) {
+        return replica_options(*device, PrecisionChoice::kAuto, deterministic, file);
+    };
+    EXPECT_TRUE(options_of(true).tuning_file.empty());
     EXPECT_FALSE(std::filesystem::exists(folder.file("cache")));
-    EXPECT_EQ(replica_options(Precision::kF32, false, file).tuning_file, file);
+    EXPECT_EQ(options_of(false).tuning_file, file);
+    EXPECT_EQ(options_of(false).precision, Precision::kF32);
     EXPECT_TRUE(std::filesystem::exists(folder.file("cache")));
 }
 

@@ -45,7 +45,7 @@ protected:
     void SetUp() override { test::need(GetParam()); }
     void use(WorkerRig& rig) const {
         rig.job.options.device = GetParam().cuda ? "cuda" : "cpu";
-        rig.job.options.precision = GetParam().precision;
+        rig.job.options.precision = static_cast<PrecisionChoice>(GetParam().precision);
     }
 };
 
