@@ -171,6 +171,10 @@ std::optional<double> Replica::step_seconds() const {
     return impl_->training->seconds();
 }
 
+bool Replica::recorded() const {
+    return impl_->training->recorded();
+}
+
 std::size_t Replica::arena_bytes() const noexcept {
     return impl_->arena.bytes();
 }

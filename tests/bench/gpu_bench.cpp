@@ -182,6 +182,7 @@ std::string run_model(Device& device, const Options& options, const std::string&
     timed(options.warmup, step);
     own.clear();
     const std::vector<double> seconds = timed(options.steps, step);
+    const bool recorded = replica.recorded();
     const double step_s = median(seconds);
     const double own_s = median(own);
     const double flops =
@@ -193,10 +194,10 @@ std::string run_model(Device& device, const Options& options, const std::string&
         "{{\"bench\": \"step\", \"model\": \"{}\", \"batch\": {}, \"precision\": \"{}\", "
         "\"median_s\": {:.6g}, \"min_s\": {:.6g}, \"device_s\": {:.6g}, \"input_s\": {:.6g}, "
         "\"per_second\": {:.6g}, \"tflops\": {:.4g}, \"arena_bytes\": {}, \"replica_bytes\": {}, "
-        "\"device_bytes\": {}{}}}",
+        "\"device_bytes\": {}, \"recorded\": {}{}}}",
         name, size, word_of(precision), step_s, *std::min_element(seconds.begin(), seconds.end()),
         own_s, input_seconds(device, replica.stream(), batch), static_cast<double>(size) / step_s,
-        flops * 1e-12, replica.arena_bytes(), replica.total_bytes(), taken, profile);
+        flops * 1e-12, replica.arena_bytes(), replica.total_bytes(), taken, recorded, profile);
 }
 
 /// Floats that an update reads and writes per parameter, see docs/cuda.md.
