@@ -62,6 +62,8 @@ public:
         return memory;
     }
 
+    void forget(std::int64_t samples) override { products_.erase(samples); }
+
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const Products& made = products_.at(slice.samples);
         const void* bias =
