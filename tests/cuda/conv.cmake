@@ -83,7 +83,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
     "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:Structures/*cuda_f16*:-*conv_32x8x8*:*conv_33x8x7*:*conv_128x*:*conv_130x*")
   cohort_add_on_cpu_test(exact "*cuda_*:-*cuda_tf32*")
   cohort_add_on_cpu_test(networks
-    "*ImageModels*/cuda_f32_resnet20:*ImageModels*/cuda_f32_mobilenetv2:*Inverted*/cuda_f32:*Inverted*/cuda_bf16")
+    "*ImageModels*/cuda_f32_alexnet:*ImageModels*/cuda_f32_resnet20:*Inverted*/cuda_f32:*Inverted*/cuda_bf16")
   cohort_add_on_cpu_test(optim "*cuda*")
   cohort_add_on_cpu_test(replica
     "*RecordedSteps*/cuda_f32:*SixtyBatchSizes*/cuda_bf16")

@@ -157,14 +157,15 @@ std::vector<double> losses(OwnedReplica& owned, int steps, double lr,
 struct ImageModelParam {
     Backend backend;
     std::string model;
-    std::int64_t extent = 0;  ///< of images: the least that the model takes
+    std::int64_t extent = 0;  ///< of images
 };
 
 std::ostream& operator<<(std::ostream& out, const ImageModelParam& param) {
     return out << param.model << " on " << param.backend.name;
 }
 
-/// The zoo's models of images.
+/// The zoo's models of images. (MobileNetV2 takes 8x8: then batch norm over four single pixels
+/// makes 2.47 of a second loss of 1.91 when samples change by 1e-6, on the CPU alone.)
 class ImageModels : public ::testing::TestWithParam<ImageModelParam> {
 protected:
     void SetUp() override { need(GetParam().backend); }
@@ -177,7 +178,7 @@ std::vector<ImageModelParam> image_models() {
              std::initializer_list<std::pair<const char*, int>>{{"alexnet", 16},
                                                                 {"densenet121", 8},
                                                                 {"googlenet", 8},
-                                                                {"mobilenetv2", 8},
+                                                                {"mobilenetv2", 16},
                                                                 {"resnet20", 8},
                                                                 {"resnet50", 32},
                                                                 {"vgg13", 16},
@@ -193,16 +194,14 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ImageModels, ::testing::ValuesIn(image_models()),
                              return std::string(made.param.backend.name) + "_" + made.param.model;
                          });
 
-// Small steps: of four samples, whose maps are single pixels in the end, batch norm magnifies the
-// rounding of a gradient.
 TEST_P(ImageModels, LossesOfTwoStepsFollowTheCpu) {
     const auto& [backend, model, extent] = GetParam();
     const Graph graph = make_model(model, Shape{3, extent, extent}, 10);
     const std::vector<OwnedBatch> batches{random_batch(graph, 4, 1)};
     OwnedReplica cpu(graph, 2, true);
-    const std::vector<double> wanted = losses(cpu, 2, 1e-4, batches);
+    const std::vector<double> wanted = losses(cpu, 2, 1e-3, batches);
     const auto owned = backend.replica(graph, {.deterministic = true});
-    const std::vector<double> got = losses(*owned, 2, 1e-4, batches);
+    const std::vector<double> got = losses(*owned, 2, 1e-3, batches);
     const double limit = backend.precision == Precision::kF32    ? 0.01
                          : backend.precision == Precision::kBf16 ? 0.15
                                                                  : 0.05;
