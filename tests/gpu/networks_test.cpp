@@ -164,8 +164,9 @@ std::ostream& operator<<(std::ostream& out, const ImageModelParam& param) {
     return out << param.model << " on " << param.backend.name;
 }
 
-/// The zoo's models of images. (MobileNetV2 takes 8x8: then batch norm over four single pixels
-/// makes 2.47 of a second loss of 1.91 when samples change by 1e-6, on the CPU alone.)
+/// The zoo's models of images but ResNet-50, which is chaotic (see networks()). (MobileNetV2 takes
+/// 8x8: then batch norm over four single pixels makes 2.47 of a second loss of 1.91 when samples
+/// change by 1e-6, on the CPU alone.)
 class ImageModels : public ::testing::TestWithParam<ImageModelParam> {
 protected:
     void SetUp() override { need(GetParam().backend); }
@@ -180,7 +181,6 @@ std::vector<ImageModelParam> image_models() {
                                                                 {"googlenet", 8},
                                                                 {"mobilenetv2", 16},
                                                                 {"resnet20", 8},
-                                                                {"resnet50", 32},
                                                                 {"vgg13", 16},
                                                                 {"vgg16", 16}}) {
             params.push_back({backend, model, extent});
