@@ -18,6 +18,7 @@ public:
         traits_.backward_reads_inputs = false;
         traits_.backward_reads_output = spec.relu;
         traits_.pass_through_input = 0;
+        traits_.adding_input = second_ == traits_.output ? 1 : -1;
     }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
@@ -47,7 +48,10 @@ public:
                                      slice.output, slice.output_gradient,
                                      slice.samples * traits_.output.sample_floats());
         }
-        if (slice.input_gradients[1] != nullptr) {
+        if (slice.input_gradients[1] != nullptr && binding_.adds_input_gradient) {
+            support_.add_into(traits_.output.type, slice.input_gradients[1], slice.output_gradient,
+                              slice.samples * traits_.output.sample_floats());
+        } else if (slice.input_gradients[1] != nullptr) {
             convert(traits_.output, slice.output_gradient, second_, slice.input_gradients[1],
                     slice.samples);
         }

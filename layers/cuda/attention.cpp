@@ -40,6 +40,11 @@ public:
         return memory;
     }
 
+    void forget(std::int64_t samples) override {
+        plans_.forget(samples);
+        products_.forget(samples);
+    }
+
     void forward(int /*pass*/, const KernelSlice& slice) override {
         if (plans_.has_forward(slice.samples)) {
             plans_.forward(slice);

@@ -1,121 +1,22 @@
 // 2-D convolution on a GPU through cuDNN's graphs; images have channels last, filters are copies
 // [K, R, R, C/groups] of the flat buffer's (see WeightForm).
 //
-// Bias and ReLU are part of the graph where an engine with them is measured to be faster and keeps
-// NaN; else a kernel of our own follows. Backward: that kernel's counterpart masks the gradient and
-// sums the bias gradient, then the filters' gradient is made, then the input's. The filters' is of
-// the activations' type, as no precompiled engine of cuDNN makes single precision of 16 bits.
+// Bias and ReLU are part of the graph where the output is large and an engine with them is measured
+// to be faster and keeps NaN; else a kernel of our own follows. Backward: that kernel's counterpart
+// masks the gradient and sums the bias gradient, then the filters' gradient is made, then the
+// input's. The filters' is of the activations' type where cuDNN makes it, as none of its
+// precompiled engines makes single precision of 16 bits.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 
-#include "cohort/core/error.hpp"
-#include "layers/cuda/dnn/conv_graphs.hpp"
-#include "layers/cuda/dnn/dnn_choice.hpp"
-#include "layers/cuda/kernels/conv_kernels.hpp"
-#include "layers/cuda/kernels/weight_copies.hpp"
-#include "layers/cuda/support.hpp"
-#include "layers/kernels.hpp"
+#include "layers/cuda/dnn/conv_requests.hpp"
+#include "layers/cuda/kernels/matrix_kernels.hpp"
 
 namespace cohort {
 namespace cuda {
 namespace {
-
-/// Asks for the plans of a convolution's three directions.
-class ConvRequests {
-public:
-    ConvRequests(const ConvSpec& spec, Support& support, TuningCache* tuning)
-        : spec_(spec), support_(support), tuning_(tuning) {}
-
-    /// Something follows the convolution itself.
-    [[nodiscard]] bool has_tail() const { return spec_.options.bias || spec_.relu; }
-
-    /// @param rows  of the output
-    const ChosenPlan& forward(const ConvProblem& wanted, const RowProblem& rows) {
-        constexpr std::array kNames{"forward", "forward bias", "forward bias relu", "forward relu"};
-        PlanRequest asked = request(kNames[static_cast<std::size_t>(tail())], wanted);
-        asked.tensors = {image_of(wanted), filter_of(wanted), bias_of(wanted), result_of(wanted)};
-        asked.variants = [this, wanted, rows] {
-            std::vector<PlanVariant> variants;
-            variants.push_back(
-                {.graph = forward_graph(support_.dnn_target(), wanted, ConvTail::kNone),
-                 .rest = tail_alone(rows)});
-            if (has_tail() && !support_.deterministic()) {
-                add_fused(wanted, variants);
-            }
-            return variants;
-        };
-        return support_.plans().get(support_, asked);
-    }
-
-    const ChosenPlan& data(const ConvProblem& wanted) {
-        PlanRequest asked = request("gradient of input", wanted);
-        asked.tensors = {result_of(wanted), filter_of(wanted), image_of(wanted)};
-        asked.variants = [this, wanted] {
-            return one_variant(data_graph(support_.dnn_target(), wanted));
-        };
-        return support_.plans().get(support_, asked);
-    }
-
-    const ChosenPlan& filter(const ConvProblem& wanted) {
-        PlanRequest asked = request("gradient of weight", wanted);
-        asked.tensors = {image_of(wanted), result_of(wanted), filter_of(wanted)};
-        asked.variants = [this, wanted] {
-            return one_variant(filter_graph(support_.dnn_target(), wanted));
-        };
-        return support_.plans().get(support_, asked);
-    }
-
-private:
-    [[nodiscard]] ConvTail tail() const {
-        return spec_.options.bias ? (spec_.relu ? ConvTail::kBiasRelu : ConvTail::kBias)
-               : spec_.relu       ? ConvTail::kRelu
-                                  : ConvTail::kNone;
-    }
-
-    [[nodiscard]] PlanRequest request(const std::string& what, const ConvProblem& wanted) const {
-        const Precision precision = support_.precision();
-        return {.what = "conv " + what + " " + problem_text(wanted) + " " +
-                        std::string(word_of(precision)),
-                .rules = {.tensor_cores = precision != Precision::kF32,
-                          .deterministic = support_.deterministic()},
-                .variants = {},
-                .tensors = {},
-                .tuning = tuning_};
-    }
-
-    [[nodiscard]] std::function<void(std::span<void* const>)> tail_alone(const RowProblem& rows) {
-        if (!has_tail()) {
-            return {};
-        }
-        return [this, rows](std::span<void* const> memory) {
-            const auto* sums = static_cast<const float*>(memory[2]);
-            add_bias_relu(support_.stream(), rows, spec_.options.bias ? sums : nullptr, spec_.relu,
-                          memory[3]);
-        };
-    }
-    /// Nothing where cuDNN does not know the graph.
-    void add_fused(const ConvProblem& wanted, std::vector<PlanVariant>& variants) {
-        try {
-            variants.push_back({.graph = forward_graph(support_.dnn_target(), wanted, tail()),
-                                .rest = {},
-                                .must_keep_nan = spec_.relu});
-        } catch (const DeviceError&) {
-            return;
-        }
-    }
-
-    [[nodiscard]] static std::vector<PlanVariant> one_variant(
-        std::shared_ptr<const DnnGraph> graph) {
-        std::vector<PlanVariant> variants;
-        variants.push_back({.graph = std::move(graph), .rest = {}});
-        return variants;
-    }
-
-    const ConvSpec& spec_;
-    Support& support_;
-    TuningCache* tuning_;
-};
 
 class ConvCuda final : public Kernel {
 public:
@@ -128,17 +29,11 @@ public:
           training_(context.training),
           input_gradient_(context.input_gradient),
           multiprocessors_(gpu_facts(context.device).multiprocessors) {
-        if (packs() && training_ && input_gradient_) {
-            fail<DeviceError>({.where = "conv",
-                               .what =
-                                   "on a GPU a convolution in groups has no gradient of an input "
-                                   "whose channels are padded",
-                               .hint = "a convolution without groups before it"});
-        }
         const auto [height, width] = conv_extents(spec.options, input_.shape);
         const Shape output{spec.options.channels, height, width};
         traits_.output = {output, spec.options.channels, input_.type};
         traits_.backward_reads_output = spec.relu;
+        traits_.adding_input = packs() ? -1 : 0;
         traits_.weight_bytes =
             static_cast<std::size_t>(form(input_.type).elements()) * element_bytes(input_.type);
     }
@@ -152,8 +47,8 @@ public:
         KernelMemory memory;
         for (const std::int64_t samples : slice_sizes) {
             const Plans& plans = plans_for(samples);
-            memory.forward_scratch = std::max(
-                memory.forward_scratch, packed_bytes(samples) + plans.forward->plan->workspace());
+            memory.forward_scratch = std::max(memory.forward_scratch,
+                                              packed_bytes(samples) + plans.forward->workspace());
             if (training_) {
                 memory.backward_scratch =
                     std::max(memory.backward_scratch, backward_bytes(samples, plans));
@@ -162,15 +57,24 @@ public:
         return memory;
     }
 
+    void forget(std::int64_t samples) override { plans_.erase(samples); }
+
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const ChosenPlan& chosen = *plans_.at(slice.samples).forward;
-        const DnnPlace places[] = {{kImage, packed_input(slice)},
-                                   {kFilter, const_cast<void*>(support_.weight(weight_))},
-                                   {kBias, const_cast<float*>(bias())},
-                                   {kResult, slice.output}};
-        chosen.plan->run(support_.dnn_handle(), places,
-                         slice.scratch + packed_bytes(slice.samples));
-        if (chosen.variant == 0 && requests_.has_tail()) {
+        void* image = packed_input(slice);
+        void* filter = const_cast<void*>(support_.weight(weight_));
+        if (chosen.kind == kDepthwise) {
+            depthwise_forward(support_.stream(), depthwise(slice.samples), image, filter,
+                              slice.output);
+        } else {
+            const DnnPlace places[] = {{kImage, image},
+                                       {kFilter, filter},
+                                       {kBias, const_cast<float*>(bias())},
+                                       {kResult, slice.output}};
+            chosen.plan->run(support_.dnn_handle(), places,
+                             slice.scratch + packed_bytes(slice.samples));
+        }
+        if (chosen.kind != kGraphWithTail && requests_.has_tail()) {
             add_bias_relu(support_.stream(), rows(slice.samples), bias(), spec_.relu, slice.output);
         }
     }
@@ -183,25 +87,22 @@ public:
                                spec_.options.bias ? binding_.gradients[1] : nullptr);
         }
         filter_gradient(slice, *plans.filter);
-        if (slice.input_gradients[0] == nullptr) {
-            return;
+        if (slice.input_gradients[0] != nullptr) {
+            input_gradient(slice, *plans.data);
         }
-        const DnnPlace places[] = {{kResult, slice.output_gradient},
-                                   {kFilter, const_cast<void*>(support_.weight(weight_))},
-                                   {kImage, slice.input_gradients[0]}};
-        plans.data->plan->run(support_.dnn_handle(), places, slice.scratch);
     }
 
 private:
-    /// Of one batch size; they belong to the support.
+    /// Of one batch size; shared with equal layers.
     struct Plans {
-        const ChosenPlan* forward = nullptr;
-        const ChosenPlan* data = nullptr;  ///< nullptr: never asked for
-        const ChosenPlan* filter = nullptr;
+        ConvRequests::Plan forward;
+        ConvRequests::Plan data;  ///< null: never asked for
+        ConvRequests::Plan filter;
     };
 
     // Channels that pad the network's input are zeros: the filters have zeros for them, too. With
-    // groups they would belong to none, so such an input is copied without its gaps.
+    // groups they would belong to none, so such an input is copied without its gaps, and its
+    // gradient gets them afterwards.
     [[nodiscard]] bool packs() const {
         return spec_.options.groups > 1 && stored_ != input_.shape[0];
     }
@@ -269,15 +170,30 @@ private:
         const std::size_t sums =
             spec_.options.bias ? bias_partial_bytes(rows(samples)) : std::size_t{0};
         const std::size_t data =
-            plans.data == nullptr ? std::size_t{0} : plans.data->plan->workspace();
+            plans.data == nullptr ? std::size_t{0}
+                                  : gradient_bytes(samples, *plans.data) + plans.data->workspace();
         const std::size_t filter =
-            packed_bytes(samples) + filter_bytes() + plans.filter->plan->workspace();
+            packed_bytes(samples) + (plans.filter->kind == kDepthwise
+                                         ? depthwise_partial_bytes(depthwise(samples))
+                                         : filter_bytes() + plans.filter->workspace());
         return std::max({sums, data, filter});
+    }
+    /// Of the input's gradient before it goes to its place; 0: it is made there.
+    [[nodiscard]] std::size_t gradient_bytes(std::int64_t samples, const ChosenPlan& chosen) const {
+        return chosen.kind == kGraphThenAdded
+                   ? padded(static_cast<std::size_t>(samples) * input_.sample_bytes())
+                   : packed_bytes(samples);
     }
 
     void filter_gradient(const KernelSlice& slice, const ChosenPlan& chosen) {
-        const WeightForm made = form(input_.type);
         std::byte* place = slice.scratch + packed_bytes(slice.samples);
+        if (chosen.kind == kDepthwise) {
+            depthwise_filter_gradient(support_.stream(), depthwise(slice.samples),
+                                      packed_input(slice), slice.output_gradient,
+                                      reinterpret_cast<float*>(place), binding_.gradients[0]);
+            return;
+        }
+        const WeightForm made = form(input_.type);
         void* target = made.as_is() ? static_cast<void*>(binding_.gradients[0]) : place;
         const DnnPlace places[] = {
             {kImage, packed_input(slice)}, {kResult, slice.output_gradient}, {kFilter, target}};
@@ -287,19 +203,53 @@ private:
         }
     }
 
-    const Plans& plans_for(std::int64_t samples) {
-        Plans& plans = plans_[samples];
-        if (plans.forward == nullptr) {
-            const ConvProblem wanted = problem(samples);
-            plans.forward = &requests_.forward(wanted, rows(samples));
-            if (training_) {
-                plans.filter = &requests_.filter(wanted);
-            }
-            if (training_ && input_gradient_) {
-                plans.data = &requests_.data(wanted);
-            }
+    void input_gradient(const KernelSlice& slice, const ChosenPlan& chosen) {
+        const std::size_t before = gradient_bytes(slice.samples, chosen);
+        void* target = before > 0 ? static_cast<void*>(slice.scratch) : slice.input_gradients[0];
+        void* filter = const_cast<void*>(support_.weight(weight_));
+        if (chosen.kind == kDepthwise) {
+            depthwise_image_gradient(support_.stream(), depthwise(slice.samples),
+                                     slice.output_gradient, filter, binding_.adds_input_gradient,
+                                     target);
+        } else {
+            const DnnPlace places[] = {
+                {kResult, slice.output_gradient}, {kFilter, filter}, {kImage, target}};
+            chosen.plan->run(support_.dnn_handle(), places, slice.scratch + before);
         }
-        return plans;
+        if (chosen.kind == kGraphThenAdded) {
+            support_.add_into(input_.type, slice.input_gradients[0], target,
+                              slice.samples * input_.sample_floats());
+        } else if (packs()) {
+            const Shape& x = input_.shape;
+            copy_columns(support_.stream(), input_.type,
+                         {.rows = slice.samples * x[1] * x[2],
+                          .width = x[0],
+                          .filled = stored_,
+                          .from_stride = x[0],
+                          .to_stride = stored_},
+                         slice.input_gradients[0], target);
+        }
+    }
+
+    [[nodiscard]] DepthwiseProblem depthwise(std::int64_t samples) const {
+        return *depthwise_problem(problem(samples), multiprocessors_);
+    }
+
+    const Plans& plans_for(std::int64_t samples) {
+        const auto found = plans_.find(samples);
+        if (found != plans_.end()) {
+            return found->second;
+        }
+        const ConvProblem wanted = problem(samples);
+        Plans made;
+        made.forward = requests_.forward(wanted, rows(samples));
+        if (training_) {
+            made.filter = requests_.filter(wanted);
+        }
+        if (training_ && input_gradient_) {
+            made.data = requests_.data(wanted, binding_.adds_input_gradient);
+        }
+        return plans_.emplace(samples, std::move(made)).first->second;
     }
 
     ConvSpec spec_;

@@ -46,6 +46,8 @@ public:
         return memory;
     }
 
+    void forget(std::int64_t samples) override { products_.forget(samples * positions_); }
+
     void forward(int /*pass*/, const KernelSlice& slice) override {
         products_.forward(slice.samples * positions_, slice.inputs[0], slice.output, slice.scratch);
     }

@@ -5,6 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "layers/cuda/dnn/linear_products.hpp"
+#include "layers/cuda/rules/part_sizes.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
 
@@ -23,7 +24,8 @@ public:
         // V logits of a row 12 and more (written, read twice, replaced, read twice, 2 bytes each):
         // with 4 F rows the gradient is a sixth of the traffic.
         const std::int64_t unit = aligned_samples();
-        most_ = (std::max<std::int64_t>(4 * features_ / positions_, 1) + unit - 1) / unit * unit;
+        parts_ = cuda::PartSizes(
+            (std::max<std::int64_t>(4 * features_ / positions_, 1) + unit - 1) / unit * unit);
         traits_.output = {Shape{positions_, classes_}, 1, type_};
         traits_.forward_passes = 0;  // its output is never in memory
         traits_.weight_bytes =
@@ -38,18 +40,22 @@ public:
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
         for (const std::int64_t samples : slice_sizes) {
-            for (const std::int64_t part : {std::min(samples, most_), samples % most_}) {
+            for (const std::int64_t part : parts_.add(samples)) {
                 const std::int64_t rows = part * positions_;
-                if (rows > 0) {
-                    products_.prepare(rows);
-                    memory.backward_scratch =
-                        std::max(memory.backward_scratch,
-                                 logit_bytes(rows) + std::max(products_.forward_scratch(rows),
-                                                              products_.backward_scratch(rows)));
-                }
+                products_.prepare(rows);
+                memory.backward_scratch =
+                    std::max(memory.backward_scratch,
+                             logit_bytes(rows) + std::max(products_.forward_scratch(rows),
+                                                          products_.backward_scratch(rows)));
             }
         }
         return memory;
+    }
+
+    void forget(std::int64_t batch) override {
+        for (const std::int64_t part : parts_.remove(batch)) {
+            products_.forget(part * positions_);
+        }
     }
 
     void forward(int /*pass*/, const KernelSlice& /*slice*/) override {
@@ -62,8 +68,8 @@ public:
     LossSums backward_with_loss(const KernelSlice& slice, const LossSlice& labels,
                                 LossKernel& loss) override {
         auto* logits = reinterpret_cast<float*>(slice.scratch);
-        for (std::int64_t first = 0; first < slice.samples; first += most_) {
-            const std::int64_t samples = std::min(most_, slice.samples - first);
+        for (std::int64_t first = 0; first < slice.samples; first += parts_.most()) {
+            const std::int64_t samples = std::min(parts_.most(), slice.samples - first);
             const std::int64_t rows = samples * positions_;
             std::byte* scratch = slice.scratch + logit_bytes(rows);
             const void* input = at(slice.inputs[0], first);
@@ -110,7 +116,7 @@ private:
     std::int64_t features_;
     std::int64_t classes_;
     ElementType type_;
-    std::int64_t most_ = 1;  ///< samples at a time
+    cuda::PartSizes parts_{1};
     cuda::LinearProducts products_;
 };
 

@@ -46,6 +46,8 @@ public:
         return memory;
     }
 
+    void forget(std::int64_t samples) override { batches_.erase(samples); }
+
     void begin_forward(std::byte* shared) override { pack(shared); }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {

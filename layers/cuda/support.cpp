@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "layers/cuda/dnn/choices.hpp"
 #include "layers/cuda/dnn/dnn_api.hpp"
-#include "layers/cuda/dnn/dnn_choice.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
 #include "layers/cuda/kernels/input_kernels.hpp"
 #include "layers/cuda/kernels/weight_copies.hpp"
@@ -134,14 +134,14 @@ Support::Support(Device& device, Stream& stream, Precision precision, bool deter
       native_(static_cast<cudaStream_t>(native_stream(stream))),
       precision_(precision),
       deterministic_(deterministic),
-      plans_(std::make_unique<DnnPlans>()),
+      choices_(std::make_unique<Choices>()),
       step_values_(device.allocate(sizeof(StepValues))),
       copies_(std::make_unique<WeightCopies>(device, stream, native_)) {
     stream.fill_zero(step_values_.data(), sizeof(StepValues));
 }
 
 Support::~Support() {
-    plans_.reset();  // before the handle that they were made with
+    choices_.reset();  // before the handle that plans were made with
     if (handle_ != nullptr) {
         dnn().destroy(handle_);
     }

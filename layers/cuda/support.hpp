@@ -30,7 +30,7 @@ namespace cohort::cuda {
     }
 }
 
-class DnnPlans;
+struct Choices;
 class DnnTarget;
 class WeightCopies;
 
@@ -65,8 +65,8 @@ public:
     [[nodiscard]] cudnnHandle_t dnn_handle();
     /// The same GPU as what plans are made for (see dnn_graph.hpp).
     [[nodiscard]] const DnnTarget& dnn_target();
-    /// Plans made so far, for all kernels (see dnn_choice.hpp).
-    [[nodiscard]] DnnPlans& plans() noexcept { return *plans_; }
+    /// Engines and algorithms chosen so far, for all kernels (see choices.hpp).
+    [[nodiscard]] Choices& choices() noexcept { return *choices_; }
 
     /// Wants a copy of the parameter in that form, renewed by refresh_weights(). Called from
     /// Kernel::bind; the same parameter in the same form is copied once for all that want it.
@@ -83,7 +83,7 @@ private:
     bool deterministic_;
     cudnnHandle_t handle_ = nullptr;
     std::unique_ptr<DnnTarget> target_;
-    std::unique_ptr<DnnPlans> plans_;
+    std::unique_ptr<Choices> choices_;
     Buffer step_values_;
     std::unique_ptr<WeightCopies> copies_;
 };

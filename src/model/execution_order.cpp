@@ -143,7 +143,10 @@ private:
             }
             char& known = exists[static_cast<std::size_t>(value)];
             if (input != shared_input) {
-                planned.writes.push_back({input, value, known != 0, {}});
+                planned.writes.push_back({.input = input,
+                                          .value = value,
+                                          .accumulate = known != 0,
+                                          .by_kernel = known != 0 && input == t.adding_input});
             } else if (known == 0) {
                 gradients_.merge(node.output, value);
             } else {
@@ -230,6 +233,19 @@ private:
 ExecutionOrder order_execution(const CompiledGraph& compiled, std::int64_t member_samples,
                                std::size_t cache_bytes) {
     return Orderer(compiled, member_samples, cache_bytes).run_cut();
+}
+
+std::vector<char> nodes_that_add(const CompiledGraph& compiled) {
+    std::vector<char> adds(compiled.kernels.size(), char{0});
+    const ExecutionOrder order = order_whole_batch(compiled, 1);
+    for (const PlannedStep& planned : order.segments.front().steps) {
+        for (const GradientWrite& write : planned.writes) {
+            if (write.by_kernel) {
+                adds[static_cast<std::size_t>(planned.step.node)] = 1;
+            }
+        }
+    }
+    return adds;
 }
 
 ExecutionOrder order_whole_batch(const CompiledGraph& compiled, std::int64_t batch) {

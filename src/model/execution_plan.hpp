@@ -59,7 +59,10 @@ struct GradientWrite {
     int input = -1;  ///< index among the node's inputs
     int value = -1;
     bool accumulate = false;  ///< the value's gradient already holds something
-    Place scratch;            ///< kSlice memory when accumulating
+    bool by_kernel = false;   ///< which the kernel adds to
+    Place scratch;            ///< else it writes here, and that is added; kSlice or kBatch memory
+
+    [[nodiscard]] bool needs_scratch() const noexcept { return accumulate && !by_kernel; }
 };
 
 /// Addition of a passed-through output gradient to an input's gradient that already exists.
@@ -92,6 +95,9 @@ struct ExecutionOrder {
 /// @param cache_bytes    what one step's tensors of a slice should fit into
 [[nodiscard]] ExecutionOrder order_execution(const CompiledGraph& compiled,
                                              std::int64_t member_samples, std::size_t cache_bytes);
+
+/// Per node: its kernel adds to a gradient (GradientWrite::by_kernel).
+[[nodiscard]] std::vector<char> nodes_that_add(const CompiledGraph& compiled);
 
 /// The same calls as one segment.
 [[nodiscard]] ExecutionOrder order_whole_batch(const CompiledGraph& compiled, std::int64_t batch);

@@ -87,9 +87,11 @@ bool shared_with_later(const Graph& graph, std::size_t index) {
 
 void bind_kernels(CompiledGraph& compiled, const FlatBuffers& buffers) {
     const Graph& graph = compiled.graph;
+    const std::vector<char> adds = nodes_that_add(compiled);
     for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
         const Graph::Node& node = graph.nodes()[i];
-        KernelBinding binding{.adds = shared_with_later(graph, i)};
+        KernelBinding binding{.adds = shared_with_later(graph, i),
+                              .adds_input_gradient = adds[i] != 0};
         for (const int range : node.parameter_ranges) {
             const auto at = graph.parameters().ranges()[static_cast<std::size_t>(range)].offset;
             binding.parameters.push_back(buffers.parameters + at);

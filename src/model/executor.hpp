@@ -63,6 +63,8 @@ public:
     /// Seconds of the last run in training form measured by the device, if it has a clock of its
     /// own.
     [[nodiscard]] virtual std::optional<double> seconds() const { return std::nullopt; }
+    /// All pieces of the last run in training form were queued as recordings.
+    [[nodiscard]] virtual bool recorded() const { return false; }
 
     /// See Replica::recorded_work().
     [[nodiscard]] virtual std::size_t recorded_work() const { return 0; }
@@ -86,6 +88,8 @@ struct ExecutorSetting {
     KernelSupport* support = nullptr;
     /// Whole batches: gradients are announced at the latest when `piece_bytes` of them are final.
     std::size_t piece_bytes = std::size_t{4} << 20;
+    /// Whole batches: sizes that plans and recordings are kept of.
+    std::size_t recent_sizes = 16;
 };
 
 /// Sums of seconds per layer.

@@ -97,7 +97,7 @@ void request_additions(const CompiledGraph& compiled, std::vector<PlannedStep>& 
     int at = first;
     for (PlannedStep& planned : steps) {
         for (GradientWrite& write : planned.writes) {
-            if (write.accumulate) {
+            if (write.needs_scratch()) {
                 request({at, at, compiled.sample_bytes(write.value)}, write.scratch);
             }
         }

@@ -206,6 +206,10 @@ std::size_t Replica::recorded_work() const {
     return impl_->training->recorded_work();
 }
 
+bool Replica::recorded() const {
+    return impl_->training->recorded();
+}
+
 std::size_t Replica::arena_bytes() const noexcept {
     return impl_->arena.bytes();
 }

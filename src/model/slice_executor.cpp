@@ -138,7 +138,7 @@ private:
                      format.sample_floats() * member.samples);
         };
         for (const GradientWrite& write : planned.writes) {
-            if (write.accumulate) {
+            if (write.needs_scratch()) {
                 add(write.value, address(write.scratch, member));
             }
         }
@@ -182,10 +182,10 @@ private:
         slice.output_gradient = address(plan_->gradients[output], member);
         member.input_gradients.assign(node.inputs.size(), nullptr);
         for (const GradientWrite& write : planned.writes) {
-            member.input_gradients[static_cast<std::size_t>(write.input)] =
-                address(write.accumulate ? write.scratch
-                                         : plan_->gradients[static_cast<std::size_t>(write.value)],
-                        member);
+            member.input_gradients[static_cast<std::size_t>(write.input)] = address(
+                write.needs_scratch() ? write.scratch
+                                      : plan_->gradients[static_cast<std::size_t>(write.value)],
+                member);
         }
         slice.input_gradients = member.input_gradients;
         if (step.node != compiled_.fused_node) {

@@ -152,7 +152,7 @@ private:
         input_gradients_.assign(node.inputs.size(), nullptr);
         for (const GradientWrite& write : planned.writes) {
             input_gradients_[static_cast<std::size_t>(write.input)] =
-                at(write.accumulate ? write.scratch : gradient(write.value));
+                at(write.needs_scratch() ? write.scratch : gradient(write.value));
         }
         slice.input_gradients = input_gradients_;
         Kernel& kernel = *compiled_.kernels[index];
@@ -165,7 +165,7 @@ private:
 
     void run_additions(const PlannedStep& planned) {
         for (const GradientWrite& write : planned.writes) {
-            if (write.accumulate) {
+            if (write.needs_scratch()) {
                 run_addition(write.value, gradient(write.value), write.scratch);
             }
         }

@@ -36,16 +36,29 @@ public:
             }
         }
         run_ = &recorded_[kind];
+        complete_ = false;
+        one_by_one_ = false;
+    }
+    /// Frees all recordings of a batch size; not during a run.
+    void forget(std::int64_t batch) {
+        std::erase_if(recorded_,
+                      [batch](const auto& entry) { return std::get<0>(entry.first) == batch; });
     }
     /// The run has reached its end.
-    void finish() { run_->ran = true; }
+    void finish() {
+        run_->ran = true;
+        complete_ = !one_by_one_;
+    }
+    /// The last run has reached its end, and all of its pieces were queued as recordings.
+    [[nodiscard]] bool complete() const noexcept { return complete_; }
 
-    /// Queues piece `index` of the run, recorded if possible. @param queue_work  queues it kernel
-    /// by kernel
-    void queue(std::size_t index, const std::function<void()>& queue_work) {
-        if (index < run_->pieces.size()) {
+    /// Queues piece `index` of the run, recorded if possible and allowed.
+    /// @param queue_work  queues it kernel by kernel
+    void queue(std::size_t index, bool allowed, const std::function<void()>& queue_work) {
+        if (allowed && index < run_->pieces.size()) {
             run_->pieces[index]->queue();
-        } else if (!enabled_ || !run_->ran || !record_and_queue(queue_work)) {
+        } else if (!allowed || !enabled_ || !run_->ran || !record_and_queue(queue_work)) {
+            one_by_one_ = true;
             queue_work();
         }
     }
@@ -108,6 +121,8 @@ private:
     std::map<RunKind, Recorded> recorded_;
     const std::byte* arena_ = nullptr;
     Recorded* run_ = nullptr;  ///< of the run in progress
+    bool one_by_one_ = false;  ///< a piece of it was queued kernel by kernel
+    bool complete_ = false;
 };
 
 }  // namespace cohort

@@ -5,7 +5,8 @@
 //     is queued (its recording, where there is one), gradients that are final are announced.
 //  3. The loss is waited for. In half precision a step that overflowed is repeated from 1. with a
 //     smaller loss scale, and gradients are announced only now.
-// The first run of a batch size queues every kernel, the second records the pieces.
+// The first run of a batch size queues every kernel, the second records the pieces. Plans and
+// recordings are kept of the sizes that ran last.
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "core/units.hpp"
 #include "model/executor.hpp"
 #include "model/loss_scale.hpp"
+#include "model/recent_sizes.hpp"
 #include "model/step_queue.hpp"
 #include "model/step_recordings.hpp"
 #include "model/step_timer.hpp"
@@ -82,6 +84,13 @@ public:
         }
         return plan;
     }
+    /// Frees what kernels have made for that size, and its plan.
+    void forget(std::int64_t batch) {
+        for (const auto& kernel : compiled_.kernels) {
+            kernel->forget(batch);
+        }
+        plans_.erase(batch);
+    }
 
 private:
     const WholeBatchPlan& plan_for(std::int64_t batch, const Arena& arena) {
@@ -110,11 +119,15 @@ private:
         if (most == 0) {
             return 0;
         }
+        std::int64_t fits = most;
         try {
-            return largest_within(plan_whole_batch(compiled_, most, staged_), free);
-        } catch (const OutOfMemory&) {
-            return most;
+            fits = largest_within(plan_whole_batch(compiled_, most, staged_), free);
+        } catch (const OutOfMemory&) {  // the tensors alone have to do
         }
+        if (!plans_.contains(most)) {
+            forget(most);
+        }
+        return fits;
     }
 
     [[noreturn]] void fail_short(const WholeBatchPlan& plan, std::uint64_t free,
@@ -153,6 +166,7 @@ public:
           values_(setting),
           staging_(setting.device, setting.stream),
           recordings_(setting.stream, setting.graph.name(), setting.recorded),
+          sizes_(setting.recent_sizes),
           timer_(setting.stream, setting.graph.nodes().size()) {}
 
     void bind(const FlatBuffers& buffers) override {
@@ -182,6 +196,7 @@ public:
 
     [[nodiscard]] std::optional<double> seconds() const override { return timer_.seconds(); }
     [[nodiscard]] std::size_t recorded_work() const override { return recordings_.size(); }
+    [[nodiscard]] bool recorded() const override { return recordings_.complete(); }
     void set_profiling(bool on) override { timer_.set_profiling(on); }
     void add_profile(std::vector<LayerProfile>& profile) const override {
         timer_.layers().add_to(profile);
@@ -197,6 +212,10 @@ private:
     void prepare(const RunInput& input, Arena& arena) {
         if (setting_.device.kind() == DeviceKind::kCuda) {
             cuda::use(setting_.device);
+        }
+        if (const auto oldest = sizes_.use(input.batch->size)) {
+            recordings_.forget(*oldest);  // before the plans whose work they have recorded
+            memory_.forget(*oldest);
         }
         const WholeBatchPlan& plan = memory_.prepare(input.batch->size, arena);
         const bool observed = input.observer != nullptr;
@@ -246,11 +265,7 @@ private:
             if (run_.input.observer != nullptr && run_.input.observer->should_interrupt()) {
                 return false;
             }
-            if (timer_.profiling()) {
-                queue_work(piece);
-            } else {
-                recordings_.queue(index, [&] { queue_work(piece); });
-            }
+            recordings_.queue(index, !timer_.profiling(), [&] { queue_work(piece); });
             timer_.end_piece(index);
             if (index == 0 && run_.input.observer != nullptr) {
                 run_.input.observer->begun();
@@ -323,6 +338,7 @@ private:
     StepValuesCopy values_;
     BatchStaging staging_;
     StepRecordings recordings_;
+    RecentSizes sizes_;
     StepTimer timer_;
     float* gradients_ = nullptr;
     Run run_;  ///< in progress

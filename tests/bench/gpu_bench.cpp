@@ -277,6 +277,7 @@ std::string run_model(const ModelCase& one, bool on_device) {
             .c_str());
     own.clear();
     const std::vector<double> seconds = timed(options.steps, step);
+    const bool recorded = replica.recorded();
     const double step_s = median(seconds);
     const double own_s = median(own);
     const double flops =
@@ -289,12 +290,12 @@ std::string run_model(const ModelCase& one, bool on_device) {
         "{{\"bench\": \"step\", \"model\": \"{}\", \"batch\": {}, \"precision\": \"{}\", "
         "\"on_device\": {}, \"median_s\": {:.6g}, \"min_s\": {:.6g}, \"device_s\": {:.6g}, "
         "\"input_s\": {:.6g}, \"per_second\": {:.6g}, \"tflops\": {:.4g}, "
-        "\"recorded_work\": {}, \"arena_bytes\": {}, \"replica_bytes\": {}, "
+        "\"recorded\": {}, \"recorded_work\": {}, \"arena_bytes\": {}, \"replica_bytes\": {}, "
         "\"device_bytes\": {}{}}}",
         one.name, one.size, word_of(one.precision), on_device, step_s,
         *std::min_element(seconds.begin(), seconds.end()), own_s,
         batch.copy_seconds(replica.stream()), static_cast<double>(one.size) / step_s, flops * 1e-12,
-        work, replica.arena_bytes(), replica.total_bytes(), taken, profile);
+        recorded, work, replica.arena_bytes(), replica.total_bytes(), taken, profile);
 }
 
 /// Floats that an update reads and writes per parameter, see docs/cuda.md.

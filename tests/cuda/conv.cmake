@@ -34,6 +34,9 @@ if(COHORT_HAVE_CUDA)
   target_link_libraries(cuda_attention_plans_test PRIVATE cohort_cuda_headers)
   target_compile_definitions(cuda_attention_plans_test PRIVATE
     COHORT_DRIVER_STUB="${CUDAToolkit_LIBRARY_DIR}/stubs/libcuda.so")
+  cohort_add_unit_test(NAME cuda_trials_test SOURCES unit/cuda/trials_test.cpp
+    LIBS cohort::layers)
+  target_link_libraries(cuda_trials_test PRIVATE cohort_cuda_headers)
 endif()
 # Sanitizers do not follow the switches between a block's threads.
 if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
@@ -59,9 +62,15 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
       LIBS cohort::layers cohort::optim)
     target_link_libraries(${name} PRIVATE cohort_cuda_headers)
   endfunction()
-  foreach(topic batch_norm conv pool)
+  foreach(topic batch_norm conv depthwise pool)
     cohort_add_kernels_test(${topic})
   endforeach()
+
+  cohort_add_unit_test(NAME cuda_dnn_plans_test
+    SOURCES unit/cuda/dnn_plans_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
+      $<TARGET_OBJECTS:cohort_gpu_on_cpu>
+    LIBS cohort::layers cohort::optim)
+  target_link_libraries(cuda_dnn_plans_test PRIVATE cohort_cuda_headers)
 
   # The tests of backends with the CPU in a GPU's place: all of the backend but the GPU and its
   # libraries. Left out is what a GPU of loops takes minutes for.
@@ -79,8 +88,11 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
     "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:Texts/*cuda_bf16*:Texts/*cuda_f16*:Structures/*cuda_f16*:-*conv_32x8x8*:*conv_33x8x7*:*conv_128x*:*conv_130x*:*cuda_bf16_attention_1100*")
   cohort_add_on_cpu_test(exact "*cuda_*:-*cuda_tf32*")
   cohort_add_on_cpu_test(input "*cuda_*")
+  cohort_add_on_cpu_test(networks
+    "*ImageModels*/cuda_f32_alexnet:*ImageModels*/cuda_f32_resnet20:*Inverted*/cuda_f32:*Inverted*/cuda_bf16")
   cohort_add_on_cpu_test(optim "*cuda*")
-  cohort_add_on_cpu_test(replica "*Folds*/cuda_*:*Recorded*/cuda_f32")
+  cohort_add_on_cpu_test(replica
+    "*Folds*/cuda_*:*Recorded*/cuda_f32:*SixtyBatchSizes*/cuda_bf16")
   cohort_add_on_cpu_test(text "*cuda_*:-*cuda_tf32*")
 
   if(COHORT_HAVE_NCCL)

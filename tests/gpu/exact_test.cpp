@@ -88,6 +88,12 @@ std::vector<ExactCase> map_cases_exact() {
              [](TwinBuilder& net, Value x) {
                  return pointwise(net, net.add(x, pointwise(net, x, 3)), 4);
              }},
+            // Groups read an input whose channels are padded, as batch norm and pooling leave them.
+            {"groups_of_padded", Shape{6, 8, 16},
+             [](TwinBuilder& net, Value x) {
+                 const Value y = net.pool(x, PoolKind::kAverage, {2, 2, 0});
+                 return net.conv(y, {.channels = 8, .padding = 1, .groups = 2});
+             }},
             {"concat_of_odd", map,
              [](TwinBuilder& net, Value x) {
                  return net.concat({pointwise(net, x, 3), pointwise(net, x, 5)});

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
+#include <iterator>
+#include <set>
 #include <thread>
 
 #include "cohort/model/zoo.hpp"
+#include "support/core/temp_folder.hpp"
 #include "support/gpu/gpu_backend.hpp"
 #include "support/layers/reference_structures.hpp"
 
@@ -78,15 +82,57 @@ TEST_P(OnBackend, RecordedStepsHaveTheBitsOfOthers) {
     const auto recorded = ready(twin.graph, {.deterministic = true, .recorded = true});
     const auto plain = ready(twin.graph, {.deterministic = true, .recorded = false});
     std::uint64_t seed = 0;
+    std::set<std::int64_t> seen;
     for (const std::int64_t size : {6, 6, 6, 6, 9, 9, 9, 6, 40, 40, 6, 6}) {
         // Another batch, seed and epoch each time: they must not be part of what is recorded.
         OwnedBatch batch = random_batch(twin.graph, size, ++seed);
         batch.epoch = static_cast<std::uint32_t>(seed % 3);
         expect_same_bits(step(recorded->replica, batch, seed), step(plain->replica, batch, seed),
                          "step " + std::to_string(seed));
+        EXPECT_EQ(recorded->replica.recorded(), GetParam().cuda && !seen.insert(size).second)
+            << "a refused capture would be seen in the log alone";
+        EXPECT_FALSE(plain->replica.recorded());
         EXPECT_EQ(recorded->replica.evaluate(batch.view()).loss_sum,
                   plain->replica.evaluate(batch.view()).loss_sum);
     }
+}
+
+/// Lines of the file in which choices are kept: one for each that was measured.
+std::size_t choices_in(const std::string& file) {
+    std::ifstream lines(file);
+    return static_cast<std::size_t>(
+        std::count(std::istreambuf_iterator<char>(lines), std::istreambuf_iterator<char>(), '\n'));
+}
+
+TEST_P(OnBackend, SixtyBatchSizesTuneAHandfulOfTimes) {
+    const TempFolder folder;
+    const Twin twin = mixed_network();
+    const auto owned = ready(twin.graph, {.tuning_file = folder.file("algorithms.txt")});
+    const auto size_of = [](int turn) { return 10 + turn * 23 % 60; };  // each of 10..69 once
+    owned->replica.train_step(random_batch(twin.graph, size_of(0), 1).view());
+    const std::size_t of_one = choices_in(folder.file("algorithms.txt"));
+    for (int turn = 1; turn < 60; ++turn) {
+        const OwnedBatch batch = random_batch(twin.graph, size_of(turn), 1);
+        const Outcome got = step(owned->replica, batch);
+        if (turn % 12 == 0) {  // beside a replica that has seen no other size
+            const auto fresh = ready(twin.graph);
+            const Outcome wanted = step(fresh->replica, batch);
+            const double limit = GetParam().precision == Precision::kF32 ? 1e-4 : 0.05;
+            EXPECT_NEAR(got.result.loss_sum, wanted.result.loss_sum,
+                        limit * wanted.result.loss_sum);
+            expect_layout(twin.graph.parameters(), got.gradients,
+                          {wanted.gradients.begin(), wanted.gradients.end()},
+                          {.tolerance = limits(GetParam(), 10).tolerance, .in_norm = true});
+        }
+    }
+    if (GetParam().cuda) {  // the CPU measures nothing here by the size of a batch
+        EXPECT_GT(of_one, 0U);
+        EXPECT_LE(choices_in(folder.file("algorithms.txt")), 4 * of_one)
+            << "10..20, ..40, ..69 and where an engine refuses a size";
+    }
+    const OwnedBatch last = random_batch(twin.graph, size_of(59), 1);
+    owned->replica.train_step(last.view());
+    EXPECT_EQ(owned->replica.recorded(), GetParam().cuda) << "sizes that ran last are recorded";
 }
 
 TEST_P(OnBackend, RecordedStepsReadTheParametersOfTheMoment) {

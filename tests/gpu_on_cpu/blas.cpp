@@ -112,6 +112,15 @@ cublasStatus_t heuristic(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t /*ope
     return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t check_algorithm(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t /*operation*/,
+                               cublasLtMatrixLayout_t /*a*/, cublasLtMatrixLayout_t /*b*/,
+                               cublasLtMatrixLayout_t /*c*/, cublasLtMatrixLayout_t /*d*/,
+                               const cublasLtMatmulAlgo_t* /*algorithm*/,
+                               cublasLtMatmulHeuristicResult_t* result) {
+    result->workspaceSize = kWorkspace;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 struct Product {
     Operation operation;
     Layout a;
@@ -202,6 +211,7 @@ void add_blas(Functions& functions) {
     add("cublasLtGetVersion", &version);
     add("cublasLtGetStatusName", &status_name);
     add("cublasLtMatmul", &matmul);
+    add("cublasLtMatmulAlgoCheck", &check_algorithm);
     add("cublasLtMatmulAlgoGetHeuristic", &heuristic);
     add("cublasLtMatmulDescCreate", &operation_create);
     add("cublasLtMatmulDescDestroy", &operation_destroy);

@@ -40,7 +40,10 @@ using Work = std::vector<std::function<void()>>;
 
 class OnCpuRecording final : public Recording {
 public:
-    explicit OnCpuRecording(Work work) : work_(std::move(work)) {}
+    explicit OnCpuRecording(Work work) : work_(std::move(work)) {
+        ++on_cpu::played_machine().recordings;
+    }
+    ~OnCpuRecording() override { --on_cpu::played_machine().recordings; }
     void queue() override {
         on_cpu::asked.work += work_.size();
         for (const std::function<void()>& piece : work_) {

@@ -11,6 +11,7 @@
 
 #include "dnn_parts.hpp"
 #include "library.hpp"
+#include "machine.hpp"
 #include "support/gpu/cuda_on_cpu.hpp"
 
 namespace cohort::on_cpu {
@@ -55,9 +56,12 @@ void for_each_product(const Descriptor& convolution, const View& image, const Vi
                             if (h < 0 || h >= image.dims[2] || w < 0 || w >= image.dims[3]) {
                                 continue;
                             }
+                            const std::int64_t x =
+                                image.index(n, k / outputs * filter.dims[1], h, w);
+                            const std::int64_t weight = filter.index(k, 0, r, s);
+                            const std::int64_t y = result.index(n, k, oh, ow);
                             for (std::int64_t c = 0; c < filter.dims[1]; ++c) {
-                                f(image.index(n, k / outputs * filter.dims[1] + c, h, w),
-                                  filter.index(k, c, r, s), result.index(n, k, oh, ow));
+                                f(x + c * image.strides[1], weight + c * filter.strides[1], y);
                             }
                         }
                     }
@@ -74,18 +78,26 @@ struct Direction {
     int filter;
     int result;
     int out;
+    int beta;
 };
-constexpr Direction kForward{
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, 2};
+constexpr Direction kForward{CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                             2,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
 constexpr Direction kData{CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, 0};
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                          0,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
 constexpr Direction kFilter{CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, 1};
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                            1,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
 
 void convolve(const Descriptor& operation, const Direction& names, Memory& memory) {
     const std::array<View, 3> views{memory.view(operation.at(names.image)),
@@ -93,20 +105,26 @@ void convolve(const Descriptor& operation, const Direction& names, Memory& memor
                                     memory.view(operation.at(names.result))};
     const View& out = views[static_cast<std::size_t>(names.out)];
     std::vector<double> sums(static_cast<std::size_t>(out.dims[0] * out.strides[0]), 0.0);
-    for_each_product(operation.at(names.convolution), views[0], views[1], views[2],
-                     [&](std::int64_t image, std::int64_t filter, std::int64_t result) {
-                         const std::array<std::int64_t, 3> at{image, filter, result};
-                         double product = 1;
-                         for (std::size_t i = 0; i < 3; ++i) {
-                             if (static_cast<int>(i) != names.out) {
-                                 product *= read(views[i].data, views[i].type, at[i]);
-                             }
-                         }
-                         sums[static_cast<std::size_t>(at[static_cast<std::size_t>(names.out)])] +=
-                             product;
-                     });
+    const auto add_products = [&](const auto& add) {
+        for_each_product(operation.at(names.convolution), views[0], views[1], views[2], add);
+    };
+    const std::array<std::vector<double>, 3> all{names.out == 0 ? sums : views[0].elements(),
+                                                 names.out == 1 ? sums : views[1].elements(),
+                                                 names.out == 2 ? sums : views[2].elements()};
+    const double* x = all[0].data();
+    const double* w = all[1].data();
+    const double* y = all[2].data();
+    double* to = sums.data();
+    switch (names.out) {
+        case 0: add_products([=](auto i, auto f, auto r) { to[i] += w[f] * y[r]; }); break;
+        case 1: add_products([=](auto i, auto f, auto r) { to[f] += x[i] * y[r]; }); break;
+        default: add_products([=](auto i, auto f, auto r) { to[r] += x[i] * w[f]; });
+    }
+    const double kept = static_cast<double>(operation.one<float>(names.beta));
     for (std::size_t i = 0; i < sums.size(); ++i) {
-        write(out.data, out.type, static_cast<std::int64_t>(i), sums[i]);
+        const auto at = static_cast<std::int64_t>(i);
+        const double before = kept == 0 ? 0 : kept * read(out.data, out.type, at);
+        write(out.data, out.type, at, before + sums[i]);
     }
 }
 
@@ -138,9 +156,15 @@ void pointwise(const Descriptor& operation, int engine, Memory& memory) {
 cudnnStatus_t create_descriptor(cudnnBackendDescriptorType_t type,
                                 cudnnBackendDescriptor_t* descriptor) {
     *descriptor = new Descriptor{.type = type};
+    if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+        ++played_machine().dnn_plans;
+    }
     return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t destroy_descriptor(cudnnBackendDescriptor_t descriptor) {
+    if (cast(descriptor)->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+        --played_machine().dnn_plans;
+    }
     delete cast(descriptor);
     return CUDNN_STATUS_SUCCESS;
 }
@@ -153,7 +177,15 @@ cudnnStatus_t set_attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAtt
     return cast(descriptor)->finalized ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t finalize(cudnnBackendDescriptor_t descriptor) {
-    cast(descriptor)->finalized = true;
+    Descriptor& own = *cast(descriptor);
+    own.finalized = true;
+    if (own.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR &&
+        own.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+                .at(CUDNN_ATTR_ENGINE_OPERATION_GRAPH)
+                .all<const Descriptor*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)
+                .size() > 1) {
+        ++played_machine().compiled_plans;
+    }
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -196,6 +228,11 @@ cudnnStatus_t get_attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAtt
             *count = 1;
             return CUDNN_STATUS_SUCCESS;
         }
+        case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
+            *static_cast<std::int64_t*>(values) = own.engine;
+            *count = 1;
+            return CUDNN_STATUS_SUCCESS;
+        case CUDNN_ATTR_ENGINECFG_KNOB_CHOICES: *count = 0; return CUDNN_STATUS_SUCCESS;
         case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
             *static_cast<std::int64_t*>(values) = kWorkspace;
             *count = 1;

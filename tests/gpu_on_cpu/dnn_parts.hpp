@@ -50,6 +50,13 @@ struct View {
     [[nodiscard]] double get(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) const {
         return read(data, type, index(n, c, h, w));
     }
+    [[nodiscard]] std::vector<double> elements() const {
+        std::vector<double> all(static_cast<std::size_t>(dims[0] * strides[0]));
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            all[i] = read(data, type, static_cast<std::int64_t>(i));
+        }
+        return all;
+    }
 };
 
 class Memory {

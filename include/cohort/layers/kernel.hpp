@@ -108,6 +108,8 @@ struct KernelBinding {
     /// The first gradient is added to what a kernel that ran earlier in the backward pass has
     /// assigned: both share the parameter (tied weights). Only embedding and linear do so.
     bool adds = false;
+    /// The gradient of KernelTraits::adding_input is added to what is there.
+    bool adds_input_gradient = false;
 };
 
 /// Static facts by which the executor plans memory and order. Bytes for sample-addressed memory
@@ -122,6 +124,9 @@ struct KernelTraits {
     /// Input whose gradient equals the output's gradient once the first backward pass has run
     /// (residual branch); the kernel then never writes it. -1: none.
     int pass_through_input = -1;
+    /// Input to whose gradient backward can add, where KernelBinding says that something is there.
+    /// For others the executor lets it assign to other memory, and adds. -1: none.
+    int adding_input = -1;
     bool is_view = false;          ///< output is the input's memory under another shape
     std::size_t weight_bytes = 0;  ///< parameters read per slice; large weights want large slices
 };
@@ -143,8 +148,9 @@ struct KernelSlice {
     int member = 0;  ///< selects per-member accumulators
     std::span<const float* const> inputs;
     float* output = nullptr;
-    float* output_gradient = nullptr;         ///< backward may overwrite it
-    std::span<float* const> input_gradients;  ///< assign; nullptr entries are not wanted
+    float* output_gradient = nullptr;  ///< backward may overwrite it
+    /// Assign, or add (see KernelBinding::adds_input_gradient); nullptr entries are not wanted.
+    std::span<float* const> input_gradients;
     std::byte* saved = nullptr;
     std::byte* scratch = nullptr;
     std::byte* shared = nullptr;
@@ -199,6 +205,9 @@ public:
     [[nodiscard]] virtual KernelMemory prepare(std::span<const std::int64_t> /*slice_sizes*/) {
         return {};
     }
+    /// Frees what prepare() has made for this slice size alone; it is prepared again before it
+    /// runs again.
+    virtual void forget(std::int64_t /*slice_size*/) {}
 
     virtual void begin_forward(std::byte* /*shared*/) {}
     virtual void forward(int pass, const KernelSlice& slice) = 0;

@@ -47,6 +47,10 @@ public:
     void prefetch(const BatchView& batch) override;
     BatchResult evaluate(const BatchView& batch) override;
     [[nodiscard]] std::optional<double> step_seconds() const override;
+    /// On a GPU: the whole last train_step ran from recordings. False for the first step of a batch
+    /// size, for a step that was interrupted or whose layers were timed, and where recording is
+    /// switched off or refused by the device; always on the CPU.
+    [[nodiscard]] bool recorded() const;
     /// Logits, or the outputs of a regression, in inference mode: [N, outputs], host memory. Needs
     /// no labels or targets.
     void infer(const BatchView& batch, std::span<float> logits);

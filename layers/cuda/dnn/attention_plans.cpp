@@ -41,18 +41,18 @@ void AttentionPlans::prepare(std::int64_t samples) {
     }
     const AttentionProblem problem = problem_of(samples);
     const EngineRules rules{.deterministic = deterministic_};
-    const auto find = [&](const char* what, const auto& variants) -> const ChosenPlan& {
+    const auto find = [&](const char* what, const auto& variants) {
         return support_.plans().first(support_, problem_text(problem) + what, rules, variants);
     };
     const DnnTarget& target = support_.dnn_target();
     Plans made;
     made.forward = find(" forward", [&] {
-                       std::vector<PlanVariant> variants;
-                       variants.push_back({.graph = attention_forward_graph(target, problem)});
-                       return variants;
-                   }).plan.get();
+        std::vector<PlanVariant> variants;
+        variants.push_back({.graph = attention_forward_graph(target, problem)});
+        return variants;
+    });
     if (training_) {
-        const ChosenPlan& chosen = find(" backward", [&] {
+        made.backward = find(" backward", [&] {
             std::vector<PlanVariant> variants;
             if (!deterministic_) {
                 variants.push_back({.graph = attention_backward_graph(target, problem, true)});
@@ -60,19 +60,19 @@ void AttentionPlans::prepare(std::int64_t samples) {
             variants.push_back({.graph = attention_backward_graph(target, problem, false)});
             return variants;
         });
-        made.backward = chosen.plan.get();
-        made.summed = !deterministic_ && chosen.variant == 0;
+        made.summed = !deterministic_ && made.backward->variant == 0;
     }
-    plans_.emplace(samples, made);
+    plans_.emplace(samples, std::move(made));
 }
 
 bool AttentionPlans::has_forward(std::int64_t samples) const {
     const auto found = plans_.find(samples);
-    return found != plans_.end() && found->second.forward != nullptr;
+    return found != plans_.end() && found->second.forward->found();
 }
 bool AttentionPlans::has_backward(std::int64_t samples) const {
     const auto found = plans_.find(samples);
-    return found != plans_.end() && found->second.backward != nullptr;
+    return found != plans_.end() && found->second.backward != nullptr &&
+           found->second.backward->found();
 }
 
 std::size_t AttentionPlans::forward_scratch(std::int64_t samples) const {
@@ -94,7 +94,8 @@ void AttentionPlans::forward(const KernelSlice& slice) const {
                             DnnPlace{kScale, const_cast<float*>(&scale_)},
                             DnnPlace{kUnseen, const_cast<float*>(&unseen_)}};
     plans_.at(slice.samples)
-        .forward->run(support_.dnn_handle(), places, slice.scratch + column_bytes(slice.samples));
+        .forward->plan->run(support_.dnn_handle(), places,
+                            slice.scratch + column_bytes(slice.samples));
 }
 
 void AttentionPlans::backward(const KernelSlice& slice) const {
@@ -121,7 +122,7 @@ void AttentionPlans::backward(const KernelSlice& slice) const {
                             DnnPlace{kScale, const_cast<float*>(&scale_)},
                             DnnPlace{kUnseen, const_cast<float*>(&unseen_)},
                             DnnPlace{kUnchanged, const_cast<float*>(&unchanged_)}};
-    plans.backward->run(support_.dnn_handle(), places, queries_sums + sums);
+    plans.backward->plan->run(support_.dnn_handle(), places, queries_sums + sums);
 }
 
 AttentionProblem AttentionPlans::problem_of(std::int64_t samples) const {

@@ -22,6 +22,7 @@ public:
     [[nodiscard]] bool possible() const noexcept;
     /// Makes the plans for so many samples.
     void prepare(std::int64_t samples);
+    void forget(std::int64_t samples) { plans_.erase(samples); }
     [[nodiscard]] bool has_forward(std::int64_t samples) const;
     [[nodiscard]] bool has_backward(std::int64_t samples) const;
     [[nodiscard]] std::size_t forward_scratch(std::int64_t samples) const;
@@ -35,9 +36,9 @@ public:
 private:
     /// Of one number of samples.
     struct Plans {
-        const DnnPlan* forward = nullptr;   ///< null: no engine
-        const DnnPlan* backward = nullptr;  ///< likewise; in inference
-        bool summed = false;                ///< backward goes by way of kQueriesSums
+        std::shared_ptr<const ChosenPlan> forward;   ///< not found: no engine
+        std::shared_ptr<const ChosenPlan> backward;  ///< likewise; null in inference
+        bool summed = false;                         ///< backward goes by way of kQueriesSums
     };
     [[nodiscard]] AttentionProblem problem_of(std::int64_t samples) const;
     /// Bytes of a number in single precision for every sample, head and position.

@@ -27,16 +27,13 @@ AttentionProducts::AttentionProducts(const AttentionSpec& spec, const KernelCont
     sample_.padded_positions = up(sample_.positions);
     sample_.padded_width = up(sample_.width);
     const std::size_t bytes = static_cast<std::size_t>(sample_.scores()) * sizeof(float);
-    most_ = std::clamp(static_cast<std::int64_t>(kScoreBytes / bytes), std::int64_t{1},
-                       std::max<std::int64_t>(kMostMatrices / sample_.heads, 1));
+    parts_ = PartSizes(std::clamp(static_cast<std::int64_t>(kScoreBytes / bytes), std::int64_t{1},
+                                  std::max<std::int64_t>(kMostMatrices / sample_.heads, 1)));
 }
 
 KernelMemory AttentionProducts::prepare(std::int64_t samples) {
     KernelMemory memory;
-    for (const std::int64_t count : {std::min(samples, most_), samples % most_}) {
-        if (count == 0) {
-            continue;
-        }
+    for (const std::int64_t count : parts_.add(samples)) {
         if (!products_.contains(count)) {
             products_.emplace(count, make(shape_of(count)));
         }
@@ -51,15 +48,21 @@ KernelMemory AttentionProducts::prepare(std::int64_t samples) {
     return memory;
 }
 
+void AttentionProducts::forget(std::int64_t samples) {
+    for (const std::int64_t count : parts_.remove(samples)) {
+        products_.erase(count);
+    }
+}
+
 void AttentionProducts::forward(const KernelSlice& slice) {
-    for (std::int64_t first = 0; first < slice.samples; first += most_) {
-        forward_some(slice, first, std::min(most_, slice.samples - first));
+    for (std::int64_t first = 0; first < slice.samples; first += parts_.most()) {
+        forward_some(slice, first, std::min(parts_.most(), slice.samples - first));
     }
 }
 
 void AttentionProducts::backward(const KernelSlice& slice) {
-    for (std::int64_t first = 0; first < slice.samples; first += most_) {
-        backward_some(slice, first, std::min(most_, slice.samples - first));
+    for (std::int64_t first = 0; first < slice.samples; first += parts_.most()) {
+        backward_some(slice, first, std::min(parts_.most(), slice.samples - first));
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include "layers/cuda/dnn/product.hpp"
 #include "layers/cuda/kernels/attention_kernels.hpp"
+#include "layers/cuda/rules/part_sizes.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
 
@@ -24,6 +25,7 @@ public:
 
     /// Makes those of so many samples. Errors: DeviceError.
     [[nodiscard]] KernelMemory prepare(std::int64_t samples);
+    void forget(std::int64_t samples);
     /// @param slice  its saved memory is [samples, heads, positions] in single precision: the
     /// logarithms; null in inference
     void forward(const KernelSlice& slice);
@@ -82,8 +84,8 @@ private:
     bool causal_;
     KernelContext context_;
     Support& support_;
-    HeadShape sample_;       ///< of one sample
-    std::int64_t most_ = 1;  ///< samples at a time
+    HeadShape sample_;  ///< of one sample
+    PartSizes parts_{1};
     std::map<std::int64_t, Products> products_;
 };
 

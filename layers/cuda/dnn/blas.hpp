@@ -18,6 +18,7 @@ struct BlasTable {
     COHORT_LIBRARY_FUNCTION(blas_library, status_name, cublasLtGetStatusName);
     COHORT_LIBRARY_FUNCTION(blas_library, matmul, cublasLtMatmul);
     COHORT_LIBRARY_FUNCTION(blas_library, heuristic, cublasLtMatmulAlgoGetHeuristic);
+    COHORT_LIBRARY_FUNCTION(blas_library, check_algorithm, cublasLtMatmulAlgoCheck);
     COHORT_LIBRARY_FUNCTION(blas_library, operation_create, cublasLtMatmulDescCreate);
     COHORT_LIBRARY_FUNCTION(blas_library, operation_destroy, cublasLtMatmulDescDestroy);
     COHORT_LIBRARY_FUNCTION(blas_library, operation_set, cublasLtMatmulDescSetAttribute);
@@ -54,6 +55,8 @@ struct ProductShape {
     ElementType out = ElementType::kF32;
     /// The bias has an element of type `out` for every column.
     Epilogue epilogue = Epilogue::kNone;
+
+    friend bool operator==(const ProductShape&, const ProductShape&) noexcept = default;
 };
 
 /// A matrix as it lies in memory, column-major.

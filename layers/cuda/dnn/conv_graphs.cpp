@@ -57,14 +57,14 @@ constexpr OperationNames kFilterNames{
 
 DnnDescriptor operation(const OperationNames& names, const DnnDescriptor& convolution,
                         const DnnDescriptor& image, const DnnDescriptor& filter,
-                        const DnnDescriptor& result) {
+                        const DnnDescriptor& result, bool adds = false) {
     DnnDescriptor made(names.operation);
     made.set(names.convolution, convolution);
     made.set(names.image, image);
     made.set(names.filter, filter);
     made.set(names.result, result);
     made.set(names.alpha, 1.0F);
-    made.set(names.beta, 0.0F);
+    made.set(names.beta, adds ? 1.0F : 0.0F);
     made.finalize("cuDNN convolution operation");
     return made;
 }
@@ -90,14 +90,14 @@ DnnDescriptor pointwise(cudnnPointwiseMode_t mode, std::vector<DnnDescriptor>& p
 }
 
 std::shared_ptr<const DnnGraph> plain_graph(const DnnTarget& target, const ConvProblem& problem,
-                                            const OperationNames& names) {
+                                            const OperationNames& names, bool adds = false) {
     std::vector<DnnDescriptor> parts;
     parts.push_back(convolution(problem.options));
     parts.push_back(make_descriptor(image_of(problem)));
     parts.push_back(make_descriptor(filter_of(problem)));
     parts.push_back(make_descriptor(result_of(problem)));
     std::vector<DnnDescriptor> operations;
-    operations.push_back(operation(names, parts[0], parts[1], parts[2], parts[3]));
+    operations.push_back(operation(names, parts[0], parts[1], parts[2], parts[3], adds));
     return std::make_shared<const DnnGraph>(target,
                                             std::vector<std::int64_t>{kImage, kFilter, kResult},
                                             std::move(parts), std::move(operations));
@@ -117,10 +117,16 @@ DnnDescriptor middle(const ConvProblem& problem, ConvTensor uid) {
 std::string problem_text(const ConvProblem& p) {
     const ConvOptions& o = p.options;
     const auto text = [](std::int64_t value) { return std::to_string(value); };
-    return "n" + text(p.samples) + " c" + text(p.channels) + " " + text(p.height) + "x" +
-           text(p.width) + " k" + text(o.channels) + " " + text(o.kernel) + "x" + text(o.kernel) +
-           " s" + text(o.stride) + " p" + text(o.padding) + " d" + text(o.dilation) + " g" +
-           text(o.groups) + " " + std::string(word_of(p.type));
+    return "c" + text(p.channels) + " " + text(p.height) + "x" + text(p.width) + " k" +
+           text(o.channels) + " " + text(o.kernel) + "x" + text(o.kernel) + " s" + text(o.stride) +
+           " p" + text(o.padding) + " d" + text(o.dilation) + " g" + text(o.groups) + " " +
+           std::string(word_of(p.type));
+}
+
+bool worth_fusing(const ConvProblem& p) noexcept {
+    return p.samples * p.options.channels * p.out_height * p.out_width *
+               static_cast<std::int64_t>(element_bytes(p.type)) >=
+           kFusedFrom;
 }
 
 DnnTensor image_of(const ConvProblem& p) {
@@ -178,8 +184,9 @@ std::shared_ptr<const DnnGraph> forward_graph(const DnnTarget& target, const Con
                                             std::move(operations));
 }
 
-std::shared_ptr<const DnnGraph> data_graph(const DnnTarget& target, const ConvProblem& problem) {
-    return plain_graph(target, problem, kDataNames);
+std::shared_ptr<const DnnGraph> data_graph(const DnnTarget& target, const ConvProblem& problem,
+                                           bool adds) {
+    return plain_graph(target, problem, kDataNames, adds);
 }
 
 std::shared_ptr<const DnnGraph> filter_graph(const DnnTarget& target, const ConvProblem& problem) {

@@ -107,7 +107,7 @@ bool engine_allowed(std::span<const cudnnBackendNumericalNote_t> notes,
 
 namespace {
 
-std::vector<cudnnBackendNumericalNote_t> notes_of(const DnnDescriptor& config) {
+DnnDescriptor engine_of(const DnnDescriptor& config) {
     DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     cudnnBackendDescriptor_t target = engine.get();
     std::int64_t count = 0;
@@ -115,6 +115,11 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const DnnDescriptor& config) {
         dnn().get_attribute(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
                             CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, static_cast<void*>(&target)),
         "cuDNN engine");
+    return engine;
+}
+
+std::vector<cudnnBackendNumericalNote_t> notes_of(const DnnDescriptor& engine) {
+    std::int64_t count = 0;
     std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
     dnn_check(dnn().get_attribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
                                   CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
@@ -124,9 +129,33 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const DnnDescriptor& config) {
     return notes;
 }
 
+std::string knobs_of(const DnnDescriptor& config) {
+    std::vector<DnnDescriptor> knobs;
+    std::vector<cudnnBackendDescriptor_t> targets;
+    for (int i = 0; i < CUDNN_KNOB_TYPE_COUNTS; ++i) {
+        targets.push_back(knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR).get());
+    }
+    std::int64_t count = 0;
+    dnn_check(dnn().get_attribute(config.get(), CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS, &count,
+                                  static_cast<void*>(targets.data())),
+              "cuDNN knobs");
+    std::string text;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+        cudnnBackendKnobType_t type{};
+        std::int64_t one = 0;
+        dnn_check(dnn().get_attribute(targets[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE,
+                                      CUDNN_TYPE_KNOB_TYPE, 1, &one, &type),
+                  "cuDNN knob");
+        text += (text.empty() ? "" : " ") + std::to_string(static_cast<int>(type)) + "=" +
+                std::to_string(knobs[i].number(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+    }
+    return text;
+}
+
 /// Adds one mode's configurations; a mode that has none, or cannot be asked, adds nothing.
 void add_configs(const DnnTarget& target, const DnnGraph& graph, cudnnBackendHeurMode_t mode,
-                 const EngineRules& rules, std::vector<DnnDescriptor>& configs) {
+                 const EngineRules& rules, std::vector<EngineConfig>& configs) {
     DnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.descriptor());
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
@@ -150,17 +179,20 @@ void add_configs(const DnnTarget& target, const DnnGraph& graph, cudnnBackendHeu
                                   static_cast<void*>(targets.data())),
               "cuDNN heuristics");
     for (std::size_t i = 0; i < static_cast<std::size_t>(filled); ++i) {
-        if (engine_allowed(notes_of(found[i]), rules)) {
-            configs.push_back(std::move(found[i]));
+        const DnnDescriptor engine = engine_of(found[i]);
+        if (engine_allowed(notes_of(engine), rules)) {
+            std::string knobs = knobs_of(found[i]);
+            configs.push_back({std::move(found[i]), engine.number(CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
+                               std::move(knobs)});
         }
     }
 }
 
 }  // namespace
 
-std::vector<DnnDescriptor> engine_configs(const DnnTarget& target, const DnnGraph& graph,
-                                          const EngineRules& rules) {
-    std::vector<DnnDescriptor> configs;
+std::vector<EngineConfig> engine_configs(const DnnTarget& target, const DnnGraph& graph,
+                                         const EngineRules& rules) {
+    std::vector<EngineConfig> configs;
     add_configs(target, graph, CUDNN_HEUR_MODE_A, rules, configs);
     add_configs(target, graph, CUDNN_HEUR_MODE_FALLBACK, rules, configs);
     return configs;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cohort/core/interface.hpp"
@@ -116,11 +117,18 @@ struct EngineRules {
 [[nodiscard]] bool engine_allowed(std::span<const cudnnBackendNumericalNote_t> notes,
                                   const EngineRules& rules) noexcept;
 
+/// An engine with what the heuristics have set for it.
+struct EngineConfig {
+    DnnDescriptor descriptor;
+    std::int64_t engine = 0;  ///< its number among all that can run the graph
+    std::string knobs;        ///< "2=3 5=1": numbers of its settings and their values
+};
+
 /// Configurations of engines for a graph that keep the rules: those of the heuristics, best first,
 /// then the fallbacks.
-[[nodiscard]] std::vector<DnnDescriptor> engine_configs(const DnnTarget& target,
-                                                        const DnnGraph& graph,
-                                                        const EngineRules& rules);
+[[nodiscard]] std::vector<EngineConfig> engine_configs(const DnnTarget& target,
+                                                       const DnnGraph& graph,
+                                                       const EngineRules& rules);
 
 /// A tensor's place for one run.
 struct DnnPlace {

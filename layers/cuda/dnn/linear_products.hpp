@@ -20,6 +20,7 @@ public:
     void bind(const KernelBinding& binding);
     /// Makes those of so many rows. Errors: DeviceError.
     void prepare(std::int64_t rows);
+    void forget(std::int64_t rows) { products_.erase(rows); }
     /// Bytes of scratch that calls with so many rows want.
     [[nodiscard]] std::size_t forward_scratch(std::int64_t rows) const;
     [[nodiscard]] std::size_t backward_scratch(std::int64_t rows) const;

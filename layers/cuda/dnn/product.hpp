@@ -7,6 +7,9 @@
 
 #include "cohort/core/error.hpp"
 #include "layers/cuda/dnn/blas.hpp"
+#include "layers/cuda/dnn/choices.hpp"
+#include "layers/cuda/dnn/trials.hpp"
+#include "layers/cuda/support.hpp"
 #include "layers/tuning.hpp"
 #include "tensor/cuda.hpp"
 
@@ -90,15 +93,20 @@ private:
         return !candidates_.empty();
     }
 
-    /// The first candidate, or what was fastest when it was measured.
+    /// The first candidate, or in this order: what the tuning cache remembers, what was fastest for
+    /// a batch of nearly this size, what is fastest when it is measured.
     void choose(const KernelContext& context) {
         if (context.deterministic || context.tuning == nullptr || candidates_.size() == 1) {
             return;
         }
+        ProductChoices& choices = support_of(context).choices().products;
         const std::string key = gpu_facts(device_).name + " cublaslt " +
                                 std::to_string(blas().version()) + " " +
                                 product_key(shape_, context.precision);
         int remembered = context.tuning->find(key);
+        if (remembered < 0 && take(choices.nearest(shape_))) {
+            return;
+        }
         if (remembered < 0) {
             remembered = measure();
             if (remembered < 0) {
@@ -108,58 +116,60 @@ private:
         }
         if (static_cast<std::size_t>(remembered) < candidates_.size()) {
             chosen_ = static_cast<std::size_t>(remembered);
+            choices.add(shape_, candidates_[chosen_].algo);
         }
     }
 
-    /// The fastest candidate; -1 when there is no memory to try them.
+    /// Chooses that algorithm; false: there is none, or it is none for this shape.
+    [[nodiscard]] bool take(const cublasLtMatmulAlgo_t* algorithm) {
+        cublasLtMatmulHeuristicResult_t result{};
+        if (algorithm == nullptr ||
+            blas().check_algorithm(handle_, description_.operation(), description_.first(),
+                                   description_.second(), description_.result(),
+                                   description_.result(), algorithm,
+                                   &result) != CUBLAS_STATUS_SUCCESS ||
+            result.workspaceSize > kMostProductScratch) {
+            return false;
+        }
+        result.algo = *algorithm;
+        candidates_.push_back(result);
+        chosen_ = candidates_.size() - 1;
+        return true;
+    }
+
+    /// The fastest candidate; -1 when there is no memory to try them, or none that runs.
     [[nodiscard]] int measure() {
         try {
             const auto bytes = [this](std::int64_t elements, ElementType type) {
                 return static_cast<std::size_t>(shape_.batch * elements) * element_bytes(type);
             };
-            const Buffer a = zeros(bytes(shape_.rows * shape_.depth, shape_.in));
-            const Buffer b = zeros(bytes(shape_.depth * shape_.columns, shape_.in));
-            const Buffer d = zeros(bytes(shape_.rows * shape_.columns, shape_.out));
-            const Buffer bias = zeros(bytes(shape_.columns, shape_.out));
+            const Buffer a = random(shape_.in, bytes(shape_.rows * shape_.depth, shape_.in));
+            const Buffer b = random(shape_.in, bytes(shape_.depth * shape_.columns, shape_.in));
+            const Buffer d = random(shape_.out, bytes(shape_.rows * shape_.columns, shape_.out));
+            const Buffer bias = random(shape_.out, bytes(shape_.columns, shape_.out));
             const Buffer scratch = device_.allocate(kMostProductScratch);
             if (shape_.epilogue == Epilogue::kBias) {
                 description_.set_bias(bias.data());
             }
-            std::size_t best = 0;
-            double least = 0;
+            std::vector<TimedWork> work;
             for (std::size_t i = 0; i < candidates_.size(); ++i) {
-                const double seconds = time(i, a.data(), b.data(), d.data(), scratch.data());
-                if (seconds > 0 && (least == 0 || seconds < least)) {
-                    least = seconds;
-                    best = i;
-                }
+                work.emplace_back(stream_, [&, i] {
+                    check_blas(launch(i, a.data(), b.data(), d.data(), scratch.data()),
+                               "cublasLtMatmul");
+                });
             }
-            return static_cast<int>(best);
+            return index_of_least(
+                seconds_in_turn(work.size(), warm_up_of(gpu_facts(device_).index),
+                                [&](std::size_t i) { return seconds_or_infinite(work[i]); }));
         } catch (const OutOfMemory&) {
             return -1;
         }
     }
 
-    [[nodiscard]] Buffer zeros(std::size_t bytes) {
+    [[nodiscard]] Buffer random(ElementType type, std::size_t bytes) {
         Buffer buffer = device_.allocate(bytes);
-        stream_.fill_zero(buffer.data(), bytes);
+        fill_random(stream_, type, buffer.data(), bytes);
         return buffer;
-    }
-
-    /// Seconds of a few runs, the first not counted; 0 for a candidate that does not run.
-    [[nodiscard]] double time(std::size_t candidate, const void* a, const void* b, void* d,
-                              void* scratch) {
-        constexpr int kRuns = 5;
-        if (launch(candidate, a, b, d, scratch) != CUBLAS_STATUS_SUCCESS) {
-            return 0;
-        }
-        const std::unique_ptr<Event> start = stream_.record();
-        for (int i = 0; i < kRuns; ++i) {
-            check_blas(launch(candidate, a, b, d, scratch), "cublasLtMatmul");
-        }
-        const std::unique_ptr<Event> end = stream_.record();
-        end->wait();
-        return end->seconds_since(*start);
     }
 
     [[nodiscard]] cublasStatus_t launch(std::size_t candidate, const void* a, const void* b,

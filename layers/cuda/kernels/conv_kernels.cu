@@ -103,6 +103,13 @@ void add_bias_relu(cudaStream_t stream, const RowProblem& p, const float* bias, 
     check_launch("bias and ReLU");
 }
 
+void sum_partials(cudaStream_t stream, std::int64_t count, std::int64_t blocks,
+                  const float* partials, float* sums) {
+    sums_kernel<<<warp_blocks(count), kWarp * kChannelsPerBlock, 0, stream>>>(count, blocks,
+                                                                              partials, sums);
+    check_launch("partial sums");
+}
+
 std::size_t bias_partial_bytes(const RowProblem& p) noexcept {
     return static_cast<std::size_t>(p.channels) * p.tiles.blocks_y * sizeof(float);
 }
@@ -117,9 +124,7 @@ void relu_bias_gradient(cudaStream_t stream, const RowProblem& p, bool relu, con
     });
     check_launch("gradient of bias and ReLU");
     if (bias_gradient != nullptr) {
-        sums_kernel<<<warp_blocks(p.channels), kWarp * kChannelsPerBlock, 0, stream>>>(
-            p.channels, p.tiles.blocks_y, partials, bias_gradient);
-        check_launch("gradient of bias");
+        sum_partials(stream, p.channels, p.tiles.blocks_y, partials, bias_gradient);
     }
 }
 

@@ -20,6 +20,11 @@ struct RowProblem {
 void add_bias_relu(cudaStream_t stream, const RowProblem& problem, const float* bias, bool relu,
                    void* y);
 
+/// sums[i] = partials[i][0] + partials[i][1] + ..., in double precision, in a fixed order.
+/// @param count  of sums  @param blocks  numbers of each
+void sum_partials(cudaStream_t stream, std::int64_t count, std::int64_t blocks,
+                  const float* partials, float* sums);
+
 /// Bytes of the partial sums below.
 [[nodiscard]] std::size_t bias_partial_bytes(const RowProblem& problem) noexcept;
 /// With `relu` the gradient is masked in place where y is not above 0. With `bias_gradient` the

@@ -41,22 +41,26 @@ public:
         if (fails) {
             throw DeviceError("no room");
         }
-        return std::make_unique<Played>(log, number_++);
+        return std::make_unique<Played>(*this, number_++);
     }
     std::vector<std::string> log;
     int copies_while_recording = 0;
+    int recordings = 0;    ///< that there are
     bool refuses = false;  ///< to begin
     bool fails = false;    ///< to end
 
 private:
     class Played final : public Recording {
     public:
-        Played(std::vector<std::string>& log, int number) : log_(log), number_(number) {}
-        void queue() override { log_.push_back("queue " + std::to_string(number_)); }
+        Played(RecordingStream& stream, int number) : stream_(stream), number_(number) {
+            ++stream_.recordings;
+        }
+        ~Played() override { --stream_.recordings; }
+        void queue() override { stream_.log.push_back("queue " + std::to_string(number_)); }
         [[nodiscard]] std::size_t size() const override { return 1; }
 
     private:
-        std::vector<std::string>& log_;
+        RecordingStream& stream_;
         int number_;
     };
     std::unique_ptr<Stream> cpu_;
@@ -136,6 +140,7 @@ struct Setup {
     bool with_support = false;
     bool recorded = false;
     Precision precision = Precision::kF32;
+    std::size_t recent_sizes = 16;
 };
 
 /// Both executors of a network on one set of flat buffers.
@@ -159,7 +164,8 @@ public:
                                 .recorded = setup.recorded,
                                 .precision = setup.precision,
                                 .support = setup.with_support ? &support : nullptr,
-                                .piece_bytes = setup.piece_bytes};
+                                .piece_bytes = setup.piece_bytes,
+                                .recent_sizes = setup.recent_sizes};
         training = make(setting, setup.kind);
         setting.training = false;
         inference = make(setting, setup.kind);

@@ -2,9 +2,14 @@
 // described, so what it can do is known on a machine without one; nothing is run here.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "layers/cuda/dnn/conv_graphs.hpp"
@@ -99,7 +104,7 @@ bool has_engine(const DnnTarget& target, std::shared_ptr<const DnnGraph> graph, 
     std::vector<PlanVariant> variants;
     variants.push_back({.graph = std::move(graph), .rest = {}});
     const EngineRules rules{.tensor_cores = tensor_cores, .deterministic = true};
-    return first_plan(target, variants, rules).plan != nullptr;
+    return first_plan(target, variants, rules).found();
 }
 
 void expect_engines(std::string_view gpu, ElementType type, bool tensor_cores) {
@@ -125,6 +130,88 @@ TEST_F(Dnn, EveryConvolutionHasADeterministicEngineInSixteenBits) {
     expect_engines(kH100, ElementType::kBf16, true);
     expect_engines(kA100, ElementType::kBf16, true);
     expect_engines(kH100, ElementType::kF16, true);
+}
+
+/// Engines that can do it, in the order of the heuristics.
+std::vector<std::int64_t> engines_of(const DnnTarget& target,
+                                     const std::shared_ptr<const DnnGraph>& graph,
+                                     bool tensor_cores) {
+    std::vector<std::int64_t> engines;
+    for (EngineConfig& config : engine_configs(target, *graph, {.tensor_cores = tensor_cores})) {
+        if (DnnPlan::make(target, graph, std::move(config.descriptor)) != nullptr) {
+            engines.push_back(config.engine);
+        }
+    }
+    return engines;
+}
+
+// So nothing is lost by it where the gradients of a residual block meet.
+TEST_F(Dnn, InputGradientsAreAddedByTheEnginesThatAssignThem) {
+    const DescribedGpu target(kH100);
+    for (const ElementType type : {ElementType::kF32, ElementType::kBf16, ElementType::kF16}) {
+        for (const Case& one : std::vector<Case>{
+                 {"first of a block of ResNet-50", {256, 56, 56}, {.channels = 64, .kernel = 1}},
+                 {"projection", {256, 56, 56}, {.channels = 512, .kernel = 1, .stride = 2}},
+                 {"ResNet-20", {16, 32, 32}, {.channels = 16, .kernel = 3, .padding = 1}}}) {
+            const ConvProblem p = problem_of(64, one.input, one.options, type);
+            const auto assign = engines_of(target, data_graph(target, p), true);
+            EXPECT_FALSE(assign.empty()) << one.name;
+            EXPECT_EQ(engines_of(target, data_graph(target, p, true), true), assign) << one.name;
+        }
+    }
+}
+
+// Why there are kernels of our own: bfloat16 lacks the engines that half precision has first.
+TEST_F(Dnn, DepthwiseConvolutionsInBfloat16HaveOnlyEnginesForAnyGroups) {
+    const DescribedGpu target(kH100);
+    const auto engines = [&](ElementType type) {
+        const ConvProblem p =
+            problem_of(64, Shape{144, 56, 56},
+                       {.channels = 144, .kernel = 3, .padding = 1, .groups = 144}, type);
+        return std::vector{engines_of(target, forward_graph(target, p, ConvTail::kNone), true),
+                           engines_of(target, data_graph(target, p), true),
+                           engines_of(target, filter_graph(target, p), true)};
+    };
+    const auto half = engines(ElementType::kF16);
+    const auto bfloat = engines(ElementType::kBf16);
+    for (std::size_t direction = 0; direction < half.size(); ++direction) {
+        ASSERT_FALSE(bfloat[direction].empty());
+        const std::int64_t first = half[direction].front();
+        if (std::count(bfloat[direction].begin(), bfloat[direction].end(), first) > 0) {
+            GTEST_SKIP() << "cuDNN " << dnn().version() << " has engine " << first
+                         << " for bfloat16: measure whether kernels of our own are still worth it";
+        }
+    }
+}
+
+TEST_F(Dnn, ConfigurationsOfAnEngineDifferInTheirKnobs) {
+    const DescribedGpu target(kH100);
+    const ConvProblem p =
+        problem_of(256, Shape{256, 56, 56}, {.channels = 64, .kernel = 1}, ElementType::kBf16);
+    std::set<std::pair<std::int64_t, std::string>> seen;
+    std::map<std::int64_t, int> of_engine;
+    for (const EngineConfig& config :
+         engine_configs(target, *forward_graph(target, p, ConvTail::kNone), {})) {
+        seen.insert({config.engine, config.knobs});
+        ++of_engine[config.engine];
+    }
+    EXPECT_GE(seen.size(), 10U);
+    EXPECT_GE(std::max_element(of_engine.begin(), of_engine.end(),
+                               [](const auto& a, const auto& b) { return a.second < b.second; })
+                  ->second,
+              5)
+        << "why a limit for one engine leaves others their turn";
+}
+
+TEST(Fusion, IsTriedForLargeOutputs) {
+    const auto worth = [](std::int64_t samples, ElementType type) {
+        return worth_fusing(problem_of(samples, Shape{64, 32, 32},
+                                       {.channels = 64, .kernel = 3, .padding = 1}, type));
+    };
+    EXPECT_TRUE(worth(128, ElementType::kF32));  // 32 MiB
+    EXPECT_FALSE(worth(127, ElementType::kF32));
+    EXPECT_FALSE(worth(128, ElementType::kBf16));
+    EXPECT_TRUE(worth(256, ElementType::kBf16));
 }
 
 // Engines with a tail are compiled when they are needed, which takes a driver: here only the graph.

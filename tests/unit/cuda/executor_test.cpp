@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "cohort/model/zoo.hpp"
+#include "model/recent_sizes.hpp"
 #include "support/gpu/whole_batch_rig.hpp"
 
 namespace cohort::test {
@@ -135,13 +136,22 @@ TEST(Recordings, AreMadeInTheSecondRunOfASizeAndQueuedFromThenOn) {
     const OwnedBatch small = random_batch(graph, 4, 1);
     rig.step(large, &observer);
     EXPECT_TRUE(rig.stream.log.empty()) << "libraries are loaded, algorithms chosen";
+    EXPECT_FALSE(rig.training->recorded());
     rig.step(large, &observer);
+    EXPECT_TRUE(rig.training->recorded());
     EXPECT_THAT(rig.stream.log, ElementsAre("begin", "end", "queue 0", "begin", "end", "queue 1"));
     EXPECT_EQ(rig.stream.copies_while_recording, 0);
     rig.stream.log.clear();
     rig.step(small, &observer);
+    EXPECT_FALSE(rig.training->recorded());
     rig.step(large, &observer);
+    EXPECT_TRUE(rig.training->recorded());
     EXPECT_THAT(rig.stream.log, ElementsAre("queue 0", "queue 1"));
+    rig.stream.log.clear();
+    Recorder impatient(rig, 1);
+    EXPECT_FALSE(rig.try_step(large, &impatient).has_value());
+    EXPECT_FALSE(rig.training->recorded()) << "the step was interrupted";
+    EXPECT_THAT(rig.stream.log, ElementsAre("queue 0"));
     rig.stream.log.clear();
     rig.step(large);  // nobody observes: one piece, not run before
     rig.step(large);
@@ -155,6 +165,40 @@ TEST(Recordings, AreMadeInTheSecondRunOfASizeAndQueuedFromThenOn) {
     rig.training->set_profiling(true);
     rig.step(large, &observer);
     EXPECT_TRUE(rig.stream.log.empty()) << "layers are timed";
+    EXPECT_FALSE(rig.training->recorded());
+}
+
+TEST(Recordings, AreKeptOfTheSizesThatRanLast) {
+    const Graph graph = make_model("mlp", Shape{1, 6, 6}, 10);
+    Rig rig(graph, {.with_support = true, .recorded = true, .recent_sizes = 3});
+    rig.step(random_batch(graph, 50, 1));  // the arena grows no more
+    const auto twice = [&](std::int64_t size) {
+        const OwnedBatch batch = random_batch(graph, size, 1);
+        rig.step(batch);
+        rig.step(batch);
+        EXPECT_TRUE(rig.training->recorded());
+    };
+    for (const std::int64_t size : {10, 11, 12, 10, 13}) {  // 11 goes for 13
+        twice(size);
+    }
+    EXPECT_EQ(rig.stream.recordings, 3);
+    for (const std::int64_t size : {10, 12, 13}) {
+        rig.step(random_batch(graph, size, 1));
+        EXPECT_TRUE(rig.training->recorded()) << size;
+    }
+    rig.step(random_batch(graph, 11, 1));
+    EXPECT_FALSE(rig.training->recorded());
+    EXPECT_EQ(rig.stream.recordings, 2) << "10 went for 11";
+}
+
+TEST(RecentSizes, TheOneUnusedForLongestGoes) {
+    RecentSizes sizes(2);
+    EXPECT_EQ(sizes.use(5), std::nullopt);
+    EXPECT_EQ(sizes.use(6), std::nullopt);
+    EXPECT_EQ(sizes.use(5), std::nullopt);
+    EXPECT_EQ(sizes.use(7), 6);
+    EXPECT_EQ(sizes.use(7), std::nullopt);
+    EXPECT_EQ(sizes.use(6), 5);
 }
 
 /// Further steps with the batch compute what one has.
@@ -163,6 +207,7 @@ void expect_again(Rig& rig, const OwnedBatch& batch, const std::vector<float>& w
         rig.gradients[0] = 7;
         rig.step(batch);
         EXPECT_EQ(rig.gradients, wanted);
+        EXPECT_FALSE(rig.training->recorded());
     }
 }
 
