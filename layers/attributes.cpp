@@ -1,9 +1,12 @@
 // Options of layers as names and numbers. One list per kind of layer serves for writing and
-// reading.
+// reading; an option with a usual value after it is left out where it has that value.
+#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "layers/kernels.hpp"
@@ -67,6 +70,8 @@ void each_option(PoolOptions& o, const Visit& visit) {
     visit("kernel", o.kernel);
     visit("stride", o.stride);
     visit("padding", o.padding);
+    visit("dilation", o.dilation, PerAxis(1));
+    visit("count_padding", o.count_padding, false);
 }
 
 template <class Visit>
@@ -81,11 +86,32 @@ template <class Visit>
 void each_option(None& /*options*/, const Visit& /*visit*/) {
 }
 
+/// One number where all are the same.
+template <class T>
+std::vector<double> numbers(const T& value) {
+    return {static_cast<double>(value)};
+}
+std::vector<double> numbers(const PerAxis& value) {
+    if (value == PerAxis(value.height)) {
+        return numbers(value.height);
+    }
+    return {static_cast<double>(value.height), static_cast<double>(value.width)};
+}
+std::vector<double> numbers(const Padding& value) {
+    if (value == Padding(value.top)) {
+        return numbers(value.top);
+    }
+    return {static_cast<double>(value.top), static_cast<double>(value.left),
+            static_cast<double>(value.bottom), static_cast<double>(value.right)};
+}
+
 template <class Options>
 LayerAttributes listed(Options options) {
     LayerAttributes attributes;
-    each_option(options, [&](const char* name, const auto& value) {
-        attributes.emplace(name, static_cast<double>(value));
+    each_option(options, [&](const char* name, const auto& value, const auto&... usual) {
+        if (sizeof...(usual) == 0 || !((value == usual) && ...)) {
+            attributes.emplace(name, numbers(value));
+        }
     });
     return attributes;
 }
@@ -103,22 +129,76 @@ bool can_hold(double value) {
     }
 }
 
+/// The option that the numbers are; false: they are none of its type.
+template <class T>
+bool assign(std::span<const double> from, T& to) {
+    if (from.size() != 1 || !can_hold<T>(from[0])) {
+        return false;
+    }
+    to = static_cast<T>(from[0]);
+    return true;
+}
+/// The same of several: one number for all, or one for each.
+bool assign_all(std::span<const double> from, std::span<std::int64_t> to) {
+    if (from.size() != 1 && from.size() != to.size()) {
+        return false;
+    }
+    for (std::size_t i = 0; i < to.size(); ++i) {
+        if (!assign(from.subspan(from.size() == 1 ? 0 : i, 1), to[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+bool assign(std::span<const double> from, PerAxis& to) {
+    std::array<std::int64_t, 2> axes{};
+    const bool good = assign_all(from, axes);
+    to = {axes[0], axes[1]};
+    return good;
+}
+bool assign(std::span<const double> from, Padding& to) {
+    std::array<std::int64_t, 4> sides{};
+    const bool good = assign_all(from, sides);
+    to = {sides[0], sides[1], sides[2], sides[3]};
+    return good;
+}
+
+template <class T>
+constexpr const char* expected_of() {
+    if constexpr (std::is_same_v<T, PerAxis>) {
+        return "a whole number, or [height, width]";
+    } else if constexpr (std::is_same_v<T, Padding>) {
+        return "a whole number, or [top, left, bottom, right]";
+    } else if constexpr (std::is_same_v<T, bool>) {
+        return "0 or 1";
+    } else {
+        return std::is_integral_v<T> ? "a whole number" : "a number";
+    }
+}
+
+std::string text_of(std::span<const double> numbers) {
+    std::string text;
+    for (const double number : numbers) {
+        text += (text.empty() ? "" : ", ") + std::to_string(number);
+    }
+    return text;
+}
+
 template <class Options>
 Options read(std::string_view kind, LayerAttributes attributes) {
     Options options{};
-    each_option(options, [&](const char* name, auto& value) {
-        using T = std::remove_reference_t<decltype(value)>;
+    each_option(options, [&](const char* name, auto& value, const auto&... usual) {
         const auto found = attributes.find(name);
-        if (found == attributes.end() || !can_hold<T>(found->second)) {
+        if (found == attributes.end() && sizeof...(usual) > 0) {
+            return;
+        }
+        if (found == attributes.end() || !assign(found->second, value)) {
             fail<UsageError>(
                 {.where = kind,
                  .what = std::string("unusable attribute ") + name,
-                 .expected = std::is_same_v<T, bool> ? "0 or 1"
-                             : std::is_integral_v<T> ? "a whole number"
-                                                     : "a number",
-                 .got = found == attributes.end() ? "nothing" : std::to_string(found->second)});
+                 .expected = expected_of<std::remove_reference_t<decltype(value)>>(),
+                 .got = found == attributes.end() ? "nothing" : text_of(found->second)});
         }
-        value = static_cast<T>(found->second);
         attributes.erase(found);
     });
     if (!attributes.empty()) {

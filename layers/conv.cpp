@@ -28,7 +28,7 @@ public:
     ConvMemory(const ConvSpec& spec, const ConvPlan& plan, const KernelContext& context)
         : plan_(plan),
           input_gradient_(context.input_gradient),
-          taps_(spec.options.kernel * spec.options.kernel),
+          taps_(spec.options.kernel.cells()),
           row_(context.inputs.at(0).shape[0] / spec.options.groups * taps_) {}
 
     /// Floats of one output channel's weights, and those with padded input channels.
@@ -284,12 +284,10 @@ private:
 };
 
 void check_options(const ConvOptions& o) {
-    if (o.channels < 1 || o.kernel < 1 || o.stride < 1 || o.padding < 0 || o.dilation < 1 ||
-        o.groups < 1) {
-        fail<ShapeError>({.where = "conv",
-                          .what = "unusable options",
-                          .expected = "channels, kernel, stride, dilation, groups >= 1 and "
-                                      "padding >= 0"});
+    check_window("conv", window_from(o));
+    if (o.channels < 1 || o.groups < 1) {
+        fail<ShapeError>(
+            {.where = "conv", .what = "unusable options", .expected = "channels, groups >= 1"});
     }
 }
 
@@ -313,12 +311,16 @@ public:
         }
         const auto [height, width] = conv_extents(o, x);
         if (height < 1 || width < 1) {
-            fail<ShapeError>(
-                {.where = "conv",
-                 .what = "kernel does not fit into the input",
-                 .expected = "height and width of at least " +
-                             std::to_string(o.dilation * (o.kernel - 1) + 1 - 2 * o.padding),
-                 .got = to_string(x)});
+            const Window2d window = window_from(o);
+            const auto least = [](const WindowAxis& axis) {
+                return std::to_string(
+                    std::max<std::int64_t>(axis.reach() - axis.before - axis.after, 1));
+            };
+            fail<ShapeError>({.where = "conv",
+                              .what = "kernel does not fit into the input",
+                              .expected = "a height of at least " + least(window.height) +
+                                          " and a width of at least " + least(window.width),
+                              .got = to_string(x)});
         }
         return {o.channels, height, width};
     }
@@ -326,7 +328,7 @@ public:
     [[nodiscard]] std::vector<TensorSpec> parameters(std::span<const Shape> inputs) const override {
         const ConvOptions& o = spec_.options;
         std::vector<TensorSpec> specs{
-            {"weight", Shape{o.channels, inputs[0][0] / o.groups, o.kernel, o.kernel},
+            {"weight", Shape{o.channels, inputs[0][0] / o.groups, o.kernel.height, o.kernel.width},
              Initialisation::kHeNormal, true}};
         if (o.bias) {
             specs.push_back({"bias", Shape{o.channels}, Initialisation::kZero, false});
@@ -336,7 +338,7 @@ public:
 
     [[nodiscard]] double forward_flops(std::span<const Shape> inputs) const override {
         const ConvOptions& o = spec_.options;
-        const std::int64_t products = inputs[0][0] / o.groups * o.kernel * o.kernel;
+        const std::int64_t products = inputs[0][0] / o.groups * o.kernel.cells();
         return 2.0 * static_cast<double>(infer(inputs).elements()) * static_cast<double>(products);
     }
 
@@ -348,12 +350,8 @@ public:
 }  // namespace
 
 ConvExtents conv_extents(const ConvOptions& options, const Shape& input) {
-    const auto extent = [&](std::int64_t in) {
-        const std::int64_t reach = options.dilation * (options.kernel - 1) + 1;
-        const std::int64_t room = in + 2 * options.padding - reach;
-        return room < 0 ? 0 : room / options.stride + 1;
-    };
-    return {extent(input[1]), extent(input[2])};
+    const Window2d window = window_from(options);
+    return {window.height.outputs(input[1]), window.width.outputs(input[2])};
 }
 
 std::shared_ptr<const Layer> make_conv(const ConvOptions& options) {

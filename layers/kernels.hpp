@@ -54,6 +54,8 @@ struct PoolSpec {
     PoolKind kind = PoolKind::kMax;
     PoolOptions options;
 };
+/// The whole image for a global average.
+[[nodiscard]] Window2d pool_window(const PoolSpec& spec, const Shape& input);
 [[nodiscard]] Shape pooled_shape(const PoolSpec& spec, const Shape& input);
 
 struct DropoutSpec {
@@ -151,6 +153,9 @@ struct LossExtents {
 /// See fold_into.
 void fold_on_cuda(Device& device, Stream& stream, float* state, const float* batch,
                   std::int64_t count, float step);
+
+/// ShapeError unless kernel, stride and dilation are 1 or more and paddings 0 or more.
+void check_window(std::string_view layer, const Window2d& window);
 
 /// The only input's shape; ShapeError unless there is exactly one of that rank (0: any rank).
 const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, int rank);

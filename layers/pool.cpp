@@ -1,5 +1,4 @@
 // Max, average and global average pooling of [C,H,W], on the CPU through oneDNN.
-#include <algorithm>
 #include "cohort/core/error.hpp"
 #include "layers/cpu/dnnl_version.hpp"
 #include "layers/kernels.hpp"
@@ -58,8 +57,8 @@ public:
 
 private:
     struct Primitives {
-        dnnl::pooling_forward forward;
-        dnnl::pooling_backward backward;
+        PoolingForward forward;
+        PoolingBackward backward;
         dnnl::memory::desc source;
         dnnl::memory::desc output;
         dnnl::memory::desc workspace;
@@ -68,39 +67,38 @@ private:
     };
 
     [[nodiscard]] Primitives make(std::int64_t samples) const {
-        const bool global = spec_.kind == PoolKind::kGlobalAverage;
-        const PoolOptions& o = spec_.options;
+        const auto algorithm = spec_.kind == PoolKind::kMax ? dnnl::algorithm::pooling_max
+                               : spec_.options.count_padding
+                                   ? dnnl::algorithm::pooling_avg_include_padding
+                                   : dnnl::algorithm::pooling_avg_exclude_padding;
+        const Window2d window = pool_window(spec_, input_.shape);
         const Shape& x = input_.shape;
         const Shape& y = traits_.output.shape;
-        const auto algorithm = spec_.kind == PoolKind::kMax
-                                   ? dnnl::algorithm::pooling_max
-                                   : dnnl::algorithm::pooling_avg_exclude_padding;
-        const std::int64_t stride = global ? 1 : o.stride;
-        const std::int64_t before = global ? 0 : o.padding;
-        PoolWindow window{.strides = {stride, stride},
-                          .kernel = {global ? x[1] : o.kernel, global ? x[2] : o.kernel},
-                          .padding_before = {before, before},
-                          .padding_after = {}};
         // oneDNN wants the exact reach on the far side, which may be negative (cells left over).
-        for (int axis = 1; axis <= 2; ++axis) {
-            window.padding_after.push_back((y[axis] - 1) * stride +
-                                           window.kernel[static_cast<std::size_t>(axis - 1)] -
-                                           x[axis] - before);
-        }
+        const auto after = [](const WindowAxis& axis, std::int64_t in, std::int64_t out) {
+            return (out - 1) * axis.stride + axis.reach() - in - axis.before;
+        };
+        using Dims = dnnl::memory::dims;
+        const Dims strides{window.height.stride, window.width.stride};
+        const Dims kernel{window.height.kernel, window.width.kernel};
+        const Dims dilation{window.height.dilation - 1, window.width.dilation - 1};
+        const Dims before{window.height.before, window.width.before};
+        const Dims beyond{after(window.height, x[1], y[1]), after(window.width, x[2], y[2])};
         return dnnl_checked("pool", [&] {
             Primitives made;
             made.source = describe(input_, samples);
             made.output = describe(traits_.output, samples);
-            const auto forward = describe_pooling(
+            const auto forward = describe_forward<PoolingForward>(
                 training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
-                algorithm, made.source, made.output, window);
-            made.forward = dnnl::pooling_forward(forward);
+                algorithm, made.source, made.output, strides, kernel, dilation, before, beyond);
+            made.forward = PoolingForward(forward);
             made.workspace = forward.workspace_desc();
             made.forward_scratch = forward.scratchpad_desc();
             if (training_) {
                 const auto backward =
-                    describe_pooling_backward(forward, algorithm, made.source, made.output, window);
-                made.backward = dnnl::pooling_backward(backward);
+                    describe_backward<PoolingBackward>(forward, algorithm, made.source, made.output,
+                                                       strides, kernel, dilation, before, beyond);
+                made.backward = PoolingBackward(backward);
                 made.backward_scratch = backward.scratchpad_desc();
             }
             return made;
@@ -113,25 +111,39 @@ private:
     PrimitiveCache<Primitives> made_;
 };
 
+/// Whether each window along one axis is sure to hold a cell of the image; oneDNN takes no others.
+bool windows_hold_cells(const WindowAxis& axis, std::int64_t extent) {
+    const std::int64_t last = (axis.outputs(extent) - 1) * axis.stride - axis.before;
+    return axis.before < axis.reach() && last < extent && axis.dilation <= extent;
+}
+
 class Pool final : public SpecLayer<PoolSpec, PoolCpu> {
 public:
     explicit Pool(const PoolSpec& spec) : SpecLayer(spec) {
-        const PoolOptions& o = spec.options;
-        if (o.kernel < 1 || o.stride < 1 || o.padding < 0 || 2 * o.padding > o.kernel) {
+        check_window(kind(), window_from(spec.options));
+        if (spec.options.count_padding && spec.kind != PoolKind::kAverage) {
             fail<ShapeError>({.where = kind(),
                               .what = "unusable options",
-                              .expected = "kernel, stride >= 1 and 0 <= padding <= kernel / 2"});
+                              .expected = "count_padding in an average_pool only"});
         }
     }
     [[nodiscard]] std::string_view kind() const override { return word_of(spec_.kind); }
     [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
         const Shape& x = only_input(kind(), inputs, 3);
-        const std::int64_t room = std::min(x[1], x[2]) + 2 * spec_.options.padding;
-        if (spec_.kind != PoolKind::kGlobalAverage && room < spec_.options.kernel) {
+        const Window2d window = pool_window(spec_, x);
+        if (window.height.outputs(x[1]) < 1 || window.width.outputs(x[2]) < 1) {
             fail<ShapeError>({.where = kind(),
                               .what = "window does not fit into the input",
-                              .expected = "at least " + std::to_string(spec_.options.kernel),
-                              .got = to_string(x)});
+                              .expected = "a window of at most the image and its padding",
+                              .got = to_string(spec_.options.kernel) + " on " + to_string(x)});
+        }
+        if (!windows_hold_cells(window.height, x[1]) || !windows_hold_cells(window.width, x[2])) {
+            fail<ShapeError>(
+                {.where = kind(),
+                 .what = "a window can hold nothing but padding",
+                 .expected = "padding within the reach of the kernel, dilation within the image",
+                 .got = "padding " + to_string(spec_.options.padding) + ", kernel " +
+                        to_string(spec_.options.kernel) + " on " + to_string(x)});
         }
         return pooled_shape(spec_, x);
     }
@@ -139,15 +151,15 @@ public:
 
 }  // namespace
 
+Window2d pool_window(const PoolSpec& spec, const Shape& input) {
+    return spec.kind == PoolKind::kGlobalAverage
+               ? Window2d{.height = {.kernel = input[1]}, .width = {.kernel = input[2]}}
+               : window_from(spec.options);
+}
+
 Shape pooled_shape(const PoolSpec& spec, const Shape& x) {
-    if (spec.kind == PoolKind::kGlobalAverage) {
-        return {x[0], 1, 1};
-    }
-    const PoolOptions& o = spec.options;
-    const auto extent = [&](std::int64_t in) {
-        return (in + 2 * o.padding - o.kernel) / o.stride + 1;
-    };
-    return {x[0], extent(x[1]), extent(x[2])};
+    const Window2d window = pool_window(spec, x);
+    return {x[0], window.height.outputs(x[1]), window.width.outputs(x[2])};
 }
 
 std::shared_ptr<const Layer> make_pool(PoolKind kind, const PoolOptions& options) {

@@ -74,7 +74,8 @@ Desc activation(const ConvOptions& options, TensorFormat format, ElementType typ
 }
 
 bool winograd_possible(const ConvOptions& o) {
-    return o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1;
+    return o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1 &&
+           o.padding == Padding(o.padding.top);
 }
 
 /// The kernels to choose from for one direction; every machine has the first of them.
@@ -98,7 +99,8 @@ struct ConvPlan::Problem {
     Desc bias;     ///< empty without bias
     Dims strides;
     Dims dilation;
-    Dims padding;
+    Dims before;  ///< padding
+    Dims after;
 };
 
 ConvPlan::ConvPlan(const ConvSpec& spec, const KernelContext& context)
@@ -112,8 +114,9 @@ ConvPlan::ConvPlan(const ConvSpec& spec, const KernelContext& context)
     input_channels_ = dense ? stored_channels(input()) : x[0];
     output_channels_ = dense ? stored_channels(output_) : o.channels;
     const std::int64_t inputs = input_channels_ / o.groups;
-    const Dims weights = dense ? Dims{output_channels_, inputs, o.kernel, o.kernel}
-                               : Dims{o.groups, o.channels / o.groups, inputs, o.kernel, o.kernel};
+    const Dims weights =
+        dense ? Dims{output_channels_, inputs, o.kernel.height, o.kernel.width}
+              : Dims{o.groups, o.channels / o.groups, inputs, o.kernel.height, o.kernel.width};
     canonical_ = Desc(weights, kF32, dense ? Tag::oihw : Tag::goihw);
 }
 
@@ -123,9 +126,10 @@ ConvPlan::Problem ConvPlan::problem(ElementType type, std::int64_t samples) cons
             .output = activation(o, output_, type, samples),
             .weights = Desc(dims_of(canonical_), dnnl_type(type), Tag::any),
             .bias = o.bias ? Desc({output_channels_}, kF32, Tag::a) : Desc(),
-            .strides = {o.stride, o.stride},
-            .dilation = {o.dilation - 1, o.dilation - 1},
-            .padding = {o.padding, o.padding}};
+            .strides = {o.stride.height, o.stride.width},
+            .dilation = {o.dilation.height - 1, o.dilation.width - 1},
+            .before = {o.padding.top, o.padding.left},
+            .after = {o.padding.bottom, o.padding.right}};
 }
 
 dnnl::convolution_forward::primitive_desc ConvPlan::forward_desc(const Problem& p,
@@ -137,8 +141,8 @@ dnnl::convolution_forward::primitive_desc ConvPlan::forward_desc(const Problem& 
                           ? dnnl::prop_kind::forward_training
                           : dnnl::prop_kind::forward_inference;
     return describe_forward<dnnl::convolution_forward>(kind, algorithm, p.source, weights, p.bias,
-                                                       p.output, p.strides, p.dilation, p.padding,
-                                                       p.padding);
+                                                       p.output, p.strides, p.dilation, p.before,
+                                                       p.after);
 }
 
 dnnl::convolution_backward_data::primitive_desc ConvPlan::data_desc(const Problem& p,
@@ -146,14 +150,14 @@ dnnl::convolution_backward_data::primitive_desc ConvPlan::data_desc(const Proble
                                                                     const Desc& weights) const {
     return describe_backward<dnnl::convolution_backward_data>(
         forward_desc(p, algorithm, p.weights), algorithm, p.source, weights, p.output, p.strides,
-        p.dilation, p.padding, p.padding);
+        p.dilation, p.before, p.after);
 }
 
 dnnl::convolution_backward_weights::primitive_desc ConvPlan::weights_desc(
     const Problem& p, dnnl::algorithm algorithm, const Desc& weights) const {
     return describe_backward<dnnl::convolution_backward_weights>(
         forward_desc(p, algorithm, p.weights), algorithm, p.source, weights, p.bias, p.output,
-        p.strides, p.dilation, p.padding, p.padding);
+        p.strides, p.dilation, p.before, p.after);
 }
 
 template <class F>
@@ -237,12 +241,11 @@ ConvChoice ConvPlan::choose(Direction direction, std::int64_t samples) {
     const ConvOptions& o = spec_.options;
     const std::string key =
         "conv " + std::to_string(static_cast<int>(direction)) + " " + std::to_string(samples) +
-        to_string(input().shape) + std::to_string(o.channels) + "p" + std::to_string(o.padding) +
-        "l" + std::to_string(input().block) + (o.bias ? "b " : " ") +
-        (winograd_possible(o)
-             ? ""
-             : "k" + std::to_string(o.kernel) + "s" + std::to_string(o.stride) + "d" +
-                   std::to_string(o.dilation) + "g" + std::to_string(o.groups) + " ") +
+        to_string(input().shape) + std::to_string(o.channels) + "p" + to_string(o.padding) + "l" +
+        std::to_string(input().block) + (o.bias ? "b " : " ") +
+        (winograd_possible(o) ? ""
+                              : "k" + to_string(o.kernel) + "s" + to_string(o.stride) + "d" +
+                                    to_string(o.dilation) + "g" + std::to_string(o.groups) + " ") +
         (context_.precision == Precision::kBf16
              ? "bf16 of " + std::string(word_of(input().type)) + " "
              : "") +

@@ -60,42 +60,14 @@ template <class Primitive, class Forward, class... Operation>
 #endif
 }
 
-/// What a pooling reads for each of its outputs; not dilated.
-struct PoolWindow {
-    dnnl::memory::dims strides;
-    dnnl::memory::dims kernel;
-    dnnl::memory::dims padding_before;
-    dnnl::memory::dims padding_after;
-};
-
-/// describe(the window's numbers as the version wants them).
-template <class Describe>
-[[nodiscard]] auto describe_window(const PoolWindow& window, const Describe& describe) {
+/// Pooling whose windows may have gaps.
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::memory::dims dilation(window.kernel.size(), 0);
-    return describe(window.strides, window.kernel, dilation, window.padding_before,
-                    window.padding_after);
+using PoolingForward = dnnl::pooling_forward;
+using PoolingBackward = dnnl::pooling_backward;
 #else
-    return describe(window.strides, window.kernel, window.padding_before, window.padding_after);
+using PoolingForward = dnnl::pooling_v2_forward;
+using PoolingBackward = dnnl::pooling_v2_backward;
 #endif
-}
-
-[[nodiscard]] inline dnnl::pooling_forward::primitive_desc describe_pooling(
-    dnnl::prop_kind kind, dnnl::algorithm algorithm, const dnnl::memory::desc& source,
-    const dnnl::memory::desc& output, const PoolWindow& window) {
-    return describe_window(window, [&](const auto&... numbers) {
-        return describe_forward<dnnl::pooling_forward>(kind, algorithm, source, output, numbers...);
-    });
-}
-
-[[nodiscard]] inline dnnl::pooling_backward::primitive_desc describe_pooling_backward(
-    const dnnl::pooling_forward::primitive_desc& forward, dnnl::algorithm algorithm,
-    const dnnl::memory::desc& source, const dnnl::memory::desc& output, const PoolWindow& window) {
-    return describe_window(window, [&](const auto&... numbers) {
-        return describe_backward<dnnl::pooling_backward>(forward, algorithm, source, output,
-                                                         numbers...);
-    });
-}
 
 [[nodiscard]] inline dnnl::memory::dims dims_of(const dnnl::memory::desc& desc) {
 #if DNNL_VERSION_MAJOR >= 3

@@ -1,5 +1,5 @@
 // 2-D convolution on a GPU through cuDNN's graphs; images have channels last, filters are copies
-// [K, R, R, C/groups] of the flat buffer's (see WeightForm).
+// [K, R, S, C/groups] of the flat buffer's (see WeightForm).
 //
 // Bias and ReLU are part of the graph where the output is large and an engine with them is measured
 // to be faster and keeps NaN; else a kernel of our own follows. Backward: that kernel's counterpart
@@ -151,7 +151,7 @@ private:
         const std::int64_t channels = input_.shape[0] / o.groups;
         return {.outer = o.channels,
                 .channels = channels,
-                .inner = o.kernel * o.kernel,
+                .inner = o.kernel.cells(),
                 .padded_channels = o.groups > 1 ? channels : stored_,
                 .channels_last = true,
                 .type = type};

@@ -1,8 +1,6 @@
 // Max, average and global average pooling on a GPU: kernels of our own. cuDNN's backward pass of
 // max pooling reads input and output again, which would both have to be kept; here one byte per
 // output says where the largest number was, and gradients are gathered, so their order is fixed.
-#include <string>
-
 #include "cohort/core/error.hpp"
 #include "layers/cuda/kernels/pool_kernels.hpp"
 #include "layers/cuda/support.hpp"
@@ -24,7 +22,7 @@ public:
         traits_.backward_reads_inputs = false;
         if (training_ && kind_ == PoolKind::kMax) {
             traits_.saved_bytes = static_cast<std::size_t>(traits_.output.sample_floats()) *
-                                  place_bytes(problem_.kernel);
+                                  place_bytes(problem_.cells());
         }
     }
 
@@ -69,11 +67,18 @@ private:
         const TensorFormat& x = context.inputs.at(0);
         const PoolOptions& o = spec.options;
         const Shape y = pooled_shape(spec, x.shape);
-        if (spec.kind == PoolKind::kMax && place_bytes(o.kernel) == 0) {
+        if (spec.kind == PoolKind::kMax && place_bytes(o.kernel.cells()) == 0) {
             fail<DeviceError>({.where = "max_pool",
                                .what = "the window is too large for this backend",
-                               .expected = "kernel <= 256",
-                               .got = std::to_string(o.kernel),
+                               .expected = "at most 65536 cells",
+                               .got = to_string(o.kernel),
+                               .hint = "--device cpu"});
+        }
+        if (o.dilation != 1) {
+            fail<DeviceError>({.where = word_of(spec.kind),
+                               .what = "this backend has no pooling with dilation",
+                               .expected = "dilation 1",
+                               .got = to_string(o.dilation),
                                .hint = "--device cpu"});
         }
         return {.samples = 0,
@@ -82,9 +87,8 @@ private:
                 .width = x.shape[2],
                 .out_height = y[1],
                 .out_width = y[2],
-                .kernel = o.kernel,
-                .stride = o.stride,
-                .padding = o.padding,
+                .window = pool_window(spec, x.shape),
+                .count_padding = o.count_padding,
                 .type = x.type,
                 .multiprocessors = gpu_facts(context.device).multiprocessors};
     }

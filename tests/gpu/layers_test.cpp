@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "cohort/core/error.hpp"
+#include "support/core/message_of.hpp"
 #include "support/gpu/gpu_cases.hpp"
 
 namespace cohort::test {
@@ -35,6 +37,21 @@ TEST_P(Layers, MatchTheReference) {
         expect_matches(twin, owned->replica, network.sizes, limits(backend, factor));
     }
 }
+
+class RefusedLayers : public ::testing::TestWithParam<Backend> {
+protected:
+    void SetUp() override { need(GetParam()); }
+};
+
+TEST_P(RefusedLayers, PoolingsWithDilationNameTheRemedy) {
+    GraphBuilder net("net", Shape{2, 6, 6});
+    const Value x = net.flatten(net.max_pool(net.input(), {.dilation = {1, 2}}));
+    const Graph graph = net.finish(net.linear(x, {.features = 2}));
+    const std::string message = message_of<DeviceError>([&] { (void)GetParam().replica(graph); });
+    EXPECT_NE(message.find("max_pool"), std::string::npos) << message;
+    EXPECT_NE(message.find("--device cpu"), std::string::npos) << message;
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, RefusedLayers, ::testing::ValuesIn(gpu_backends()), backend_name);
 
 const auto& name = param_name;
 INSTANTIATE_TEST_SUITE_P(Conv, Layers, ::testing::ValuesIn(on_backends(conv_cases())), name);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -42,7 +43,15 @@ void for_each_product(const Descriptor& convolution, const View& image, const Vi
                       const View& result, F&& f) {
     const auto stride = convolution.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
     const auto padding = convolution.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+    const auto after = convolution.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
     const auto dilation = convolution.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+        const std::int64_t reach = dilation[axis] * (filter.dims[2 + axis] - 1) + 1;
+        const std::int64_t room = image.dims[2 + axis] + padding[axis] + after[axis] - reach;
+        if (result.dims[2 + axis] != room / stride[axis] + 1) {
+            throw std::logic_error("cuDNN refuses a convolution whose result does not fit");
+        }
+    }
     const std::int64_t groups = image.dims[1] / filter.dims[1];
     const std::int64_t outputs = filter.dims[0] / groups;
     for (std::int64_t n = 0; n < result.dims[0]; ++n) {

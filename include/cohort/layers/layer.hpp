@@ -34,8 +34,9 @@ struct TensorSpec {
     bool decay = true;  ///< weight decay applies (parameters only)
 };
 
-/// A layer's options by the names that they have in options.hpp; yes and no are 1 and 0.
-using LayerAttributes = std::map<std::string, double, std::less<>>;
+/// A layer's options by the names that they have in options.hpp; yes and no are 1 and 0. One number
+/// each, or several where they are not all the same: height and width; top, left, bottom and right.
+using LayerAttributes = std::map<std::string, std::vector<double>, std::less<>>;
 
 /// What a layer computes, independent of device and batch size. Immutable.
 class Layer : public Interface {

@@ -2,15 +2,19 @@
 
 #include <cstdint>
 
+#include "cohort/layers/window.hpp"
+
 namespace cohort {
 
 /// 2-D convolution of [C,H,W]; weight [channels, C/groups, kernel_h, kernel_w].
+/// `.kernel = 3` is square, `.kernel = {1, 7}` one high and seven wide; `.padding = {0, 3, 0, 3}`
+/// is top, left, bottom, right.
 struct ConvOptions {
     std::int64_t channels = 0;  ///< output channels
-    std::int64_t kernel = 3;    ///< square kernel
-    std::int64_t stride = 1;
-    std::int64_t padding = 0;   ///< zeros on all four sides
-    std::int64_t dilation = 1;  ///< 1 = dense kernel
+    PerAxis kernel = 3;
+    PerAxis stride = 1;
+    Padding padding = 0;   ///< zeros
+    PerAxis dilation = 1;  ///< 1 = dense kernel
     std::int64_t groups = 1;
     bool bias = true;
 };
@@ -58,10 +62,13 @@ struct AttentionOptions {
     bool causal = true;  ///< a position sees itself and those before it
 };
 
+/// Every window must hold a cell of the image.
 struct PoolOptions {
-    std::int64_t kernel = 2;
-    std::int64_t stride = 2;
-    std::int64_t padding = 0;  ///< max: ignored cells; average: not counted in the divisor
+    PerAxis kernel = 2;
+    PerAxis stride = 2;
+    Padding padding = 0;  ///< max: ignored cells
+    PerAxis dilation = 1;
+    bool count_padding = false;  ///< average: divide by all cells of a window, else by the image's
 };
 
 }  // namespace cohort

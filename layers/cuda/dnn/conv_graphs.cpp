@@ -6,17 +6,18 @@ namespace cohort::cuda {
 namespace {
 
 DnnDescriptor convolution(const ConvOptions& o) {
-    const std::array<std::int64_t, 2> strides{o.stride, o.stride};
-    const std::array<std::int64_t, 2> padding{o.padding, o.padding};
-    const std::array<std::int64_t, 2> dilations{o.dilation, o.dilation};
+    const std::array<std::int64_t, 2> strides{o.stride.height, o.stride.width};
+    const std::array<std::int64_t, 2> before{o.padding.top, o.padding.left};
+    const std::array<std::int64_t, 2> after{o.padding.bottom, o.padding.right};
+    const std::array<std::int64_t, 2> dilations{o.dilation.height, o.dilation.width};
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     DnnDescriptor made(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     made.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
     made.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
     made.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2});
     made.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::span(strides));
-    made.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::span(padding));
-    made.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::span(padding));
+    made.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::span(before));
+    made.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::span(after));
     made.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::span(dilations));
     made.finalize("cuDNN convolution");
     return made;
@@ -118,9 +119,9 @@ std::string problem_text(const ConvProblem& p) {
     const ConvOptions& o = p.options;
     const auto text = [](std::int64_t value) { return std::to_string(value); };
     return "c" + text(p.channels) + " " + text(p.height) + "x" + text(p.width) + " k" +
-           text(o.channels) + " " + text(o.kernel) + "x" + text(o.kernel) + " s" + text(o.stride) +
-           " p" + text(o.padding) + " d" + text(o.dilation) + " g" + text(o.groups) + " " +
-           std::string(word_of(p.type));
+           text(o.channels) + " " + text(o.kernel.height) + "x" + text(o.kernel.width) + " s" +
+           to_string(o.stride) + " p" + to_string(o.padding) + " d" + to_string(o.dilation) + " g" +
+           text(o.groups) + " " + std::string(word_of(p.type));
 }
 
 bool worth_fusing(const ConvProblem& p) noexcept {
@@ -134,7 +135,8 @@ DnnTensor image_of(const ConvProblem& p) {
 }
 DnnTensor filter_of(const ConvProblem& p) {
     const ConvOptions& o = p.options;
-    return channels_last(kFilter, {o.channels, p.filter_channels(), o.kernel, o.kernel}, p.type);
+    return channels_last(
+        kFilter, {o.channels, p.filter_channels(), o.kernel.height, o.kernel.width}, p.type);
 }
 DnnTensor bias_of(const ConvProblem& p) {
     return channels_last(kBias, {1, p.options.channels, 1, 1}, ElementType::kF32);

@@ -10,7 +10,7 @@
 // A convolution's operations as cuDNN's graphs.
 namespace cohort::cuda {
 
-/// One convolution of one batch size; images have channels last, filters are [K, R, R, C/groups].
+/// One convolution of one batch size; images have channels last, filters are [K, R, S, C/groups].
 struct ConvProblem {
     std::int64_t samples = 1;
     std::int64_t channels = 1;  ///< of the input as cuDNN sees it, padding included

@@ -30,24 +30,23 @@ void add_if_known(std::vector<PlanVariant>& variants, const F& make) {
 std::optional<DepthwiseProblem> depthwise_problem(const ConvProblem& p, int multiprocessors) {
     const ConvOptions& o = p.options;
     if (o.groups != p.channels || o.groups != o.channels || o.groups == 1 ||
-        o.kernel != kDepthwiseKernel) {
+        o.kernel != PerAxis(kDepthwiseKernel)) {
         return std::nullopt;
     }
-    const auto axis = [](std::int64_t image, std::int64_t result, std::int64_t stride,
-                         std::int64_t padding, std::int64_t dilation) {
+    const auto axis = [](std::int64_t image, std::int64_t result, const WindowAxis& window) {
         return DepthwiseAxis{.image = static_cast<int>(image),
                              .result = static_cast<int>(result),
-                             .stride = static_cast<int>(stride),
-                             .padding = static_cast<int>(padding),
-                             .dilation = static_cast<int>(dilation)};
+                             .stride = static_cast<int>(window.stride),
+                             .padding = static_cast<int>(window.before),
+                             .dilation = static_cast<int>(window.dilation)};
     };
-    const DepthwiseProblem made{
-        .samples = static_cast<int>(p.samples),
-        .channels = p.channels,
-        .height = axis(p.height, p.out_height, o.stride, o.padding, o.dilation),
-        .width = axis(p.width, p.out_width, o.stride, o.padding, o.dilation),
-        .type = p.type,
-        .multiprocessors = multiprocessors};
+    const Window2d window = window_from(o);
+    const DepthwiseProblem made{.samples = static_cast<int>(p.samples),
+                                .channels = p.channels,
+                                .height = axis(p.height, p.out_height, window.height),
+                                .width = axis(p.width, p.out_width, window.width),
+                                .type = p.type,
+                                .multiprocessors = multiprocessors};
     return depthwise_possible(made) ? std::optional(made) : std::nullopt;
 }
 

@@ -27,10 +27,10 @@ __global__ void max_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T* y, 
     const std::int64_t outputs = p.samples * p.out_height * p.out_width;
     for (std::int64_t i = place.first_row; i < outputs; i += place.row_step) {
         const Pixel out = pixel_of(i, p.out_height, p.out_width);
-        const PoolRange rows = window_cells(out.row, p.kernel, p.stride, p.padding, p.height);
-        const PoolRange columns = window_cells(out.column, p.kernel, p.stride, p.padding, p.width);
-        const std::int64_t top = out.row * p.stride - p.padding;
-        const std::int64_t left = out.column * p.stride - p.padding;
+        const PoolRange rows = window_cells(out.row, p.window.height, p.height);
+        const PoolRange columns = window_cells(out.column, p.window.width, p.width);
+        const std::int64_t top = out.row * p.window.height.stride - p.window.height.before;
+        const std::int64_t left = out.column * p.window.width.stride - p.window.width.before;
         float best[V];
         ChannelPack<Place, V> where;
         bool any = false;
@@ -39,7 +39,8 @@ __global__ void max_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T* y, 
                 float value[V];
                 load(x + ((out.sample * p.height + h) * p.width + w) * p.channels + place.group * V,
                      value);
-                const auto cell = static_cast<Place>((h - top) * p.kernel + (w - left));
+                const auto cell =
+                    static_cast<Place>((h - top) * p.window.width.kernel + (w - left));
 #pragma unroll
                 for (int v = 0; v < V; ++v) {
                     if (!any || value[v] > best[v] || value[v] != value[v]) {
@@ -68,9 +69,8 @@ __global__ void max_gradient_kernel(ChannelTiles tiles, PoolProblem p, const T* 
     const std::int64_t inputs = p.samples * p.height * p.width;
     for (std::int64_t i = place.first_row; i < inputs; i += place.row_step) {
         const Pixel in = pixel_of(i, p.height, p.width);
-        const PoolRange rows = cell_windows(in.row, p.kernel, p.stride, p.padding, p.out_height);
-        const PoolRange columns =
-            cell_windows(in.column, p.kernel, p.stride, p.padding, p.out_width);
+        const PoolRange rows = cell_windows(in.row, p.window.height, p.out_height);
+        const PoolRange columns = cell_windows(in.column, p.window.width, p.out_width);
         float sum[V];
         clear(sum);
         for (std::int64_t h = rows.first; h < rows.last; ++h) {
@@ -78,9 +78,11 @@ __global__ void max_gradient_kernel(ChannelTiles tiles, PoolProblem p, const T* 
                 const std::int64_t at =
                     ((in.sample * p.out_height + h) * p.out_width + w) * p.channels +
                     place.group * V;
-                const auto cell =
-                    static_cast<Place>((in.row - h * p.stride + p.padding) * p.kernel +
-                                       (in.column - w * p.stride + p.padding));
+                const std::int64_t down =
+                    in.row - h * p.window.height.stride + p.window.height.before;
+                const std::int64_t across =
+                    in.column - w * p.window.width.stride + p.window.width.before;
+                const auto cell = static_cast<Place>(down * p.window.width.kernel + across);
                 const auto where = *reinterpret_cast<const ChannelPack<Place, V>*>(places + at);
                 float g[V];
                 load(gradient + at, g);
@@ -94,6 +96,12 @@ __global__ void max_gradient_kernel(ChannelTiles tiles, PoolProblem p, const T* 
     }
 }
 
+/// Of a window's sum that covers these cells.
+__device__ float divisor(const PoolProblem& p, const PoolRange& rows, const PoolRange& columns) {
+    return static_cast<float>(
+        p.count_padding ? p.cells() : (rows.last - rows.first) * (columns.last - columns.first));
+}
+
 template <class T, int V>
 __global__ void average_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T* y) {
     const TilePlace place = tile_place(tiles);
@@ -103,8 +111,8 @@ __global__ void average_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T*
     const std::int64_t outputs = p.samples * p.out_height * p.out_width;
     for (std::int64_t i = place.first_row; i < outputs; i += place.row_step) {
         const Pixel out = pixel_of(i, p.out_height, p.out_width);
-        const PoolRange rows = window_cells(out.row, p.kernel, p.stride, p.padding, p.height);
-        const PoolRange columns = window_cells(out.column, p.kernel, p.stride, p.padding, p.width);
+        const PoolRange rows = window_cells(out.row, p.window.height, p.height);
+        const PoolRange columns = window_cells(out.column, p.window.width, p.width);
         float sum[V];
         clear(sum);
         for (std::int64_t h = rows.first; h < rows.last; ++h) {
@@ -118,8 +126,7 @@ __global__ void average_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T*
                 }
             }
         }
-        const auto cells =
-            static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));
+        const float cells = divisor(p, rows, columns);
 #pragma unroll
         for (int v = 0; v < V; ++v) {
             sum[v] /= cells;
@@ -138,17 +145,15 @@ __global__ void average_gradient_kernel(ChannelTiles tiles, PoolProblem p, const
     const std::int64_t inputs = p.samples * p.height * p.width;
     for (std::int64_t i = place.first_row; i < inputs; i += place.row_step) {
         const Pixel in = pixel_of(i, p.height, p.width);
-        const PoolRange rows = cell_windows(in.row, p.kernel, p.stride, p.padding, p.out_height);
-        const PoolRange columns =
-            cell_windows(in.column, p.kernel, p.stride, p.padding, p.out_width);
+        const PoolRange rows = cell_windows(in.row, p.window.height, p.out_height);
+        const PoolRange columns = cell_windows(in.column, p.window.width, p.out_width);
         float sum[V];
         clear(sum);
         for (std::int64_t h = rows.first; h < rows.last; ++h) {
-            const PoolRange down = window_cells(h, p.kernel, p.stride, p.padding, p.height);
+            const PoolRange down = window_cells(h, p.window.height, p.height);
             for (std::int64_t w = columns.first; w < columns.last; ++w) {
-                const PoolRange across = window_cells(w, p.kernel, p.stride, p.padding, p.width);
-                const auto cells =
-                    static_cast<float>((down.last - down.first) * (across.last - across.first));
+                const PoolRange across = window_cells(w, p.window.width, p.width);
+                const float cells = divisor(p, down, across);
                 float g[V];
                 load(gradient + ((in.sample * p.out_height + h) * p.out_width + w) * p.channels +
                          place.group * V,
@@ -219,7 +224,7 @@ ChannelTiles tiles_for(const PoolProblem& p, std::int64_t rows, bool vectors = t
 /// Calls launch(T{}, vector, Place{}) for the type, the tiles and the size of a place.
 template <class F>
 void with_place(const PoolProblem& p, const ChannelTiles& tiles, F&& launch) {
-    if (place_bytes(p.kernel) == 1) {
+    if (place_bytes(p.cells()) == 1) {
         with_vector(p.type, tiles.vector,
                     [&](auto zero, auto vector) { launch(zero, vector, std::uint8_t{}); });
     } else {
@@ -233,7 +238,7 @@ void with_place(const PoolProblem& p, const ChannelTiles& tiles, F&& launch) {
 
 void max_pool(cudaStream_t stream, const PoolProblem& p, const void* x, void* y, void* places) {
     const ChannelTiles tiles =
-        tiles_for(p, p.samples * p.out_height * p.out_width, place_bytes(p.kernel) == 1);
+        tiles_for(p, p.samples * p.out_height * p.out_width, place_bytes(p.cells()) == 1);
     with_place(p, tiles, [&](auto zero, auto vector, auto place) {
         using T = decltype(zero);
         using Place = decltype(place);
@@ -246,7 +251,7 @@ void max_pool(cudaStream_t stream, const PoolProblem& p, const void* x, void* y,
 void max_pool_gradient(cudaStream_t stream, const PoolProblem& p, const void* gradient,
                        const void* places, void* input_gradient) {
     const ChannelTiles tiles =
-        tiles_for(p, p.samples * p.height * p.width, place_bytes(p.kernel) == 1);
+        tiles_for(p, p.samples * p.height * p.width, place_bytes(p.cells()) == 1);
     with_place(p, tiles, [&](auto zero, auto vector, auto place) {
         using T = decltype(zero);
         using Place = decltype(place);

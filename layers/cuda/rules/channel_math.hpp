@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "cohort/core/host_device.hpp"
+#include "cohort/layers/window.hpp"
 #include "cohort/tensor/element.hpp"
 
 // Index arithmetic and numerics of kernels over [rows, channels] with channels fastest: batch norm,
@@ -112,27 +113,25 @@ struct PoolRange {
     std::int64_t first = 0;
     std::int64_t last = 0;
 };
-/// Cells that window `index` covers, those outside [0, extent) left out.
-COHORT_HD constexpr PoolRange window_cells(std::int64_t index, std::int64_t kernel,
-                                           std::int64_t stride, std::int64_t padding,
+/// Cells that window `index`, which has no gaps, covers, those outside [0, extent) left out.
+COHORT_HD constexpr PoolRange window_cells(std::int64_t index, const WindowAxis& axis,
                                            std::int64_t extent) {
-    const std::int64_t first = index * stride - padding;
-    const std::int64_t last = first + kernel;
+    const std::int64_t first = index * axis.stride - axis.before;
+    const std::int64_t last = first + axis.kernel;
     return {first < 0 ? 0 : first, last < extent ? last : extent};
 }
 /// Windows, of `windows`, that cover `cell`.
-COHORT_HD constexpr PoolRange cell_windows(std::int64_t cell, std::int64_t kernel,
-                                           std::int64_t stride, std::int64_t padding,
+COHORT_HD constexpr PoolRange cell_windows(std::int64_t cell, const WindowAxis& axis,
                                            std::int64_t windows) {
-    const std::int64_t reach = cell + padding;
-    const std::int64_t first = reach < kernel ? 0 : (reach - kernel) / stride + 1;
-    const std::int64_t last = reach / stride + 1;
+    const std::int64_t reach = cell + axis.before;
+    const std::int64_t first = reach < axis.kernel ? 0 : (reach - axis.kernel) / axis.stride + 1;
+    const std::int64_t last = reach / axis.stride + 1;
     return {first, last < windows ? last : windows};
 }
 
-/// Bytes of a place within a window; 0: the window is too large for any.
-[[nodiscard]] constexpr std::size_t place_bytes(std::int64_t kernel) noexcept {
-    return kernel <= 16 ? 1 : (kernel <= 256 ? 2 : 0);
+/// Bytes of a place within a window of that many cells; 0: the window is too large for any.
+[[nodiscard]] constexpr std::size_t place_bytes(std::int64_t cells) noexcept {
+    return cells <= 256 ? 1 : (cells <= 65536 ? 2 : 0);
 }
 
 }  // namespace cohort::cuda

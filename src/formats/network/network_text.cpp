@@ -49,10 +49,19 @@ Json json_of(const Graph& graph, const Graph::Node& layer,
     if (layer.tied) {
         json["tied"] = owner_of(graph, layer.parameter_ranges.front());
     }
-    for (const auto& [name, value] : layer.layer->attributes()) {
-        json["attributes"][name] = value;
+    for (const auto& [name, values] : layer.layer->attributes()) {
+        json["attributes"][name] = values.size() == 1 ? Json(values.front()) : Json(values);
     }
     return json;
+}
+
+LayerAttributes read_attributes(const Json& json) {
+    LayerAttributes attributes;
+    for (const auto& [name, values] : json.items()) {
+        attributes[name] = values.is_array() ? values.get<std::vector<double>>()
+                                             : std::vector{values.get<double>()};
+    }
+    return attributes;
 }
 
 [[noreturn]] void refuse_network(const std::string& where, const std::string& what) {
@@ -103,7 +112,7 @@ private:
         }
         LayerAttributes attributes;
         if (layer.contains("attributes")) {
-            attributes = layer.at("attributes").get<LayerAttributes>();
+            attributes = read_attributes(layer.at("attributes"));
         }
         values_[name] = net_.append(make_layer(kind, attributes), inputs, name);
     }

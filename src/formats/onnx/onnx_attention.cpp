@@ -1,6 +1,7 @@
 // Attention (Vaswani et al. 2017, section 3.2) is exported as a dozen nodes: features are split
 // into heads, axes change places, and products, a mask and a softmax follow. Each node moves a view
-// on; the last one, which joins the heads, adds the layer.
+// on; the last one, which joins the heads, adds the layer. Operator set 23 has one node for the
+// products and what is between them, or for all.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,10 +47,15 @@ void split_heads(OnnxBuilder& to, const onnx::Node& node, const Extents& shape, 
     to.set_view(node, 0, view);
 }
 
+/// Adds the layer of all sources.
 void finish_attention(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
     const auto& [queries, keys, values] = view.sources;
     Value all = queries->value;
     if (queries->part < 0 && keys->part < 0 && values->part < 0) {
+        const Shape& shape = to.shape(queries->value);
+        if (to.shape(keys->value) != shape || to.shape(values->value) != shape) {
+            refuse_attention("queries, keys and values of different shapes");
+        }
         all = to.net().concat({queries->value, keys->value, values->value});
     } else if (*queries != OnnxView::Source{all, 0} || *keys != OnnxView::Source{all, 1} ||
                *values != OnnxView::Source{all, 2}) {
@@ -204,15 +210,22 @@ void add_mask(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
     mask(to, node, view, hidden);
 }
 
-void soften(OnnxBuilder& to, const onnx::Node& node, OnnxView view) {
+void require_usual_scale(const OnnxBuilder& to, const OnnxView& view, double scale) {
     const auto features = static_cast<double>(to.shape(view.sources[0]->value)[1]);
     const double parts = view.sources[0]->part < 0 ? 1 : 3;
     const double usual = 1 / std::sqrt(features / parts / static_cast<double>(view.heads));
     constexpr double kRounding = 1e-4;
-    const bool last = onnx_axis(attribute(node, "axis", -1), view.axes.size()) == 3;
-    if (view.stage != Stage::kScores || !last || std::abs(view.scale / usual - 1) > kRounding) {
+    if (!(std::abs(scale / usual - 1) <= kRounding)) {
         refuse_attention("scores that are not divided by the root of a head's features");
     }
+}
+
+void soften(OnnxBuilder& to, const onnx::Node& node, OnnxView view) {
+    if (view.stage != Stage::kScores ||
+        onnx_axis(attribute(node, "axis", -1), view.axes.size()) != 3) {
+        refuse_attention("a softmax of something else than its scores");
+    }
+    require_usual_scale(to, view, view.scale);
     view.stage = Stage::kShares;
     view.scale = 1;
     to.set_view(node, 0, view);
@@ -223,6 +236,37 @@ void drop(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
         refuse_attention("dropout of its shares; with a probability of 0 it is trained");
     }
     to.set_view(node, 0, view);
+}
+
+/// Of a node of the operator Attention that computes something else than the layer.
+void refuse_node_variants(const onnx::Node& node) {
+    const auto given = [](const auto& names, int index) {
+        return index < names.size() && !names[index].empty();
+    };
+    if (given(node.input(), 3)) {
+        refuse_attention("a mask as an input; is_causal=1 in its place, or none");
+    }
+    for (int index = 4; index < node.input_size(); ++index) {
+        if (given(node.input(), index)) {
+            refuse_attention("keys and values of earlier calls, or their lengths");
+        }
+    }
+    for (int index = 1; index < node.output_size(); ++index) {
+        if (given(node.output(), index)) {
+            refuse_attention("its keys, values or scores as outputs");
+        }
+    }
+    if (attribute_float(node, "softcap", 0) != 0) {
+        refuse_attention("bounded scores (softcap)");
+    }
+    if (attribute(node, "softmax_precision", kOnnxFloat) != kOnnxFloat) {
+        refuse_attention("a softmax of another precision than float32");
+    }
+    const std::int64_t heads = attribute(node, "q_num_heads", 0);
+    if (attribute(node, "kv_num_heads", heads) != heads) {
+        refuse_attention(
+            "other heads of keys and values than of queries (q_num_heads, kv_num_heads)");
+    }
 }
 
 /// Begins a view where a value is split for an attention; false: it is not.
@@ -272,13 +316,47 @@ std::vector<std::int64_t> onnx_shape_of(const OnnxBuilder& to, const OnnxView& v
     return extents;
 }
 
+void add_onnx_attention_node(OnnxBuilder& to, const onnx::Node& node) {
+    refuse_node_variants(node);
+    OnnxView view{.stage = Stage::kMeans, .causal = attribute(node, "is_causal", 0) != 0};
+    for (int index = 0; index < 3; ++index) {
+        const OnnxView* split = to.view(node, index);
+        const OnnxView part =
+            split != nullptr
+                ? *split
+                : OnnxView{.axes = "NTF", .sources = {OnnxView::Source{to.input(node, index)}}};
+        const bool whole = part.axes == "NTF" && to.shape(part.sources[0]->value).rank() == 2;
+        if (part.stage != Stage::kPart || part.scale != 1 || (!whole && part.axes != "NHTD")) {
+            refuse_attention("inputs other than [N,T,F], or [N,heads,T,F] made of them");
+        }
+        const std::int64_t heads = whole ? attribute(node, "q_num_heads", 0) : part.heads;
+        if (heads < 1 || (index > 0 && (heads != view.heads || part.axes != view.axes))) {
+            refuse_attention("heads that differ, or that are not known (q_num_heads)");
+        }
+        view.heads = heads;
+        view.axes = part.axes;
+        view.sources[static_cast<std::size_t>(index)] = part.sources[0];
+    }
+    if (find_attribute(node, "scale") != nullptr) {
+        require_usual_scale(to, view, attribute_float(node, "scale", 1));
+    }
+    if (view.axes == "NTF") {
+        finish_attention(to, node, view);
+    } else {
+        to.set_view(node, 0, view);
+    }
+}
+
 bool add_onnx_attention(OnnxBuilder& to, const onnx::Node& node) {
+    const std::string& op = node.op_type();
+    if (op == "Attention") {
+        return false;
+    }
     const OnnxView* first = to.view(node, 0);
     const OnnxView* second = to.view(node, 1);
     if (first == nullptr && second == nullptr) {
         return begin(to, node);
     }
-    const std::string& op = node.op_type();
     const OnnxView& any = first != nullptr ? *first : *second;
     if (op == "MatMul" && first != nullptr && second != nullptr) {
         multiply(to, node, *first, *second);

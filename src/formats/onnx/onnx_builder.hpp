@@ -95,7 +95,17 @@ void add_onnx_layer(OnnxBuilder& to, const onnx::Node& node);
 /// Extents of a view. @param batch  that of the axis N
 [[nodiscard]] std::vector<std::int64_t> onnx_shape_of(const OnnxBuilder& to, const OnnxView& view,
                                                       std::int64_t batch);
+// Of images.
+/// Errors: OnnxRefusal for another shape than [C,H,W].
+void require_onnx_image(const Shape& shape);
+void add_onnx_conv(OnnxBuilder& to, const onnx::Node& node);
+void add_onnx_max_pool(OnnxBuilder& to, const onnx::Node& node);
+void add_onnx_average_pool(OnnxBuilder& to, const onnx::Node& node);
+void add_onnx_global_pool(OnnxBuilder& to, const onnx::Node& node);
+void add_onnx_reduce_mean(OnnxBuilder& to, const onnx::Node& node);
 // Of sequences and tokens.
+/// The operator Attention (operator set 23), which is a layer by itself.
+void add_onnx_attention_node(OnnxBuilder& to, const onnx::Node& node);
 void add_onnx_transpose(OnnxBuilder& to, const onnx::Node& node);
 void add_onnx_layer_norm(OnnxBuilder& to, const onnx::Node& node);
 /// Rows of a table by tokens, or the last position of a sequence.

@@ -20,26 +20,36 @@ constexpr int kIrVersion = 9;
 constexpr int kOperatorSet = 20;
 using Shape64 = std::vector<std::int64_t>;
 
+double number(const LayerAttributes& a, const char* name) {
+    return a.at(name).front();
+}
 std::int64_t whole(const LayerAttributes& a, const char* name) {
-    return static_cast<std::int64_t>(a.at(name));
+    return static_cast<std::int64_t>(number(a, name));
+}
+/// One number for each of so many axes or sides.
+Shape64 spread(const LayerAttributes& a, const char* name, std::size_t count) {
+    const std::vector<double>& values = a.at(name);
+    Shape64 all(values.begin(), values.end());
+    all.resize(count, all.front());
+    return all;
 }
 
 void add_conv(OnnxWriter& to, const Graph::Node& layer, const LayerAttributes& a) {
     OnnxNode made = to.node("Conv", to.output(layer));
     made.input(to.input(layer)).input(to.add_parameter(layer, 0));
-    if (a.at("bias") != 0) {
+    if (number(a, "bias") != 0) {
         made.input(to.add_parameter(layer, 1));
     }
-    made.numbers("kernel_shape", Shape64(2, whole(a, "kernel")))
-        .numbers("strides", Shape64(2, whole(a, "stride")))
-        .numbers("pads", Shape64(4, whole(a, "padding")))
-        .numbers("dilations", Shape64(2, whole(a, "dilation")))
+    made.numbers("kernel_shape", spread(a, "kernel", 2))
+        .numbers("strides", spread(a, "stride", 2))
+        .numbers("pads", spread(a, "padding", 4))
+        .numbers("dilations", spread(a, "dilation", 2))
         .number("group", whole(a, "groups"));
 }
 
 void add_linear(OnnxWriter& to, const Graph::Node& layer, const LayerAttributes& a) {
     const std::string weight = to.add_parameter(layer, 0);
-    const std::string bias = a.at("bias") != 0 ? to.add_parameter(layer, 1) : "";
+    const std::string bias = number(a, "bias") != 0 ? to.add_parameter(layer, 1) : "";
     if (to.shape(layer).rank() == 1) {
         OnnxNode made = to.node("Gemm", to.output(layer));
         made.input(to.input(layer)).input(weight).number("transB", 1);
@@ -118,7 +128,7 @@ void add_position(OnnxWriter& to, const Graph::Node& layer, const LayerAttribute
     const std::int64_t positions = to.shape(layer)[0];
     const std::int64_t features = to.shape(layer)[1];
     std::string table;
-    if (a.at("learned") != 0) {
+    if (number(a, "learned") != 0) {
         table = to.add_parameter(layer, 0);
     } else {  // Vaswani et al. 2017, section 3.5
         std::vector<float> waves;
@@ -132,7 +142,7 @@ void add_position(OnnxWriter& to, const Graph::Node& layer, const LayerAttribute
         }
         table = to.add_floats(OnnxWriter::within(layer, "waves"), {positions, features}, waves);
     }
-    const auto scale = static_cast<float>(a.at("scale"));
+    const auto scale = static_cast<float>(number(a, "scale"));
     std::string scaled = to.input(layer);
     if (scale != 1) {
         to.node("Mul", OnnxWriter::within(layer, "scaled"))
@@ -149,7 +159,7 @@ void add_layer_norm(OnnxWriter& to, const Graph::Node& layer, const LayerAttribu
         .input(to.add_parameter(layer, 0))
         .input(to.add_parameter(layer, 1))
         .number("axis", -1)
-        .real("epsilon", a.at("epsilon"));
+        .real("epsilon", number(a, "epsilon"));
 }
 
 /// Q, K and V of each head; softmax(Q K^T / sqrt(F / heads) + mask) V.
@@ -181,7 +191,7 @@ void add_attention(OnnxWriter& to, const Graph::Node& layer, const LayerAttribut
         .input(OnnxWriter::within(layer, "products"))
         .input(to.add_floats(OnnxWriter::within(layer, "scale"), {}, std::span(&scale, 1)));
     std::string scores = OnnxWriter::within(layer, "scores");
-    if (a.at("causal") != 0) {
+    if (number(a, "causal") != 0) {
         std::vector<float> mask;
         for (std::int64_t query = 0; query < positions; ++query) {
             for (std::int64_t key = 0; key < positions; ++key) {
@@ -220,16 +230,22 @@ void add_batch_norm(OnnxWriter& to, const Graph::Node& layer, const LayerAttribu
         .input(to.add_parameter(layer, 1))
         .input(to.add_state(layer, 0))
         .input(to.add_state(layer, 1))
-        .real("epsilon", a.at("epsilon"));
+        .real("epsilon", number(a, "epsilon"));
 }
 
 void add_pool(OnnxWriter& to, const Graph::Node& layer, const LayerAttributes& a) {
     const bool max = layer.layer->kind() == "max_pool";
     OnnxNode made = to.node(max ? "MaxPool" : "AveragePool", to.output(layer));
     made.input(to.input(layer))
-        .numbers("kernel_shape", Shape64(2, whole(a, "kernel")))
-        .numbers("strides", Shape64(2, whole(a, "stride")))
-        .numbers("pads", Shape64(4, whole(a, "padding")));
+        .numbers("kernel_shape", spread(a, "kernel", 2))
+        .numbers("strides", spread(a, "stride", 2))
+        .numbers("pads", spread(a, "padding", 4));
+    if (a.contains("dilation")) {
+        made.numbers("dilations", spread(a, "dilation", 2));
+    }
+    if (a.contains("count_padding")) {
+        made.number("count_include_pad", 1);
+    }
 }
 
 void add_concat(OnnxWriter& to, const Graph::Node& layer, const LayerAttributes& /*a*/) {
@@ -241,7 +257,7 @@ void add_concat(OnnxWriter& to, const Graph::Node& layer, const LayerAttributes&
 }
 
 void add_dropout(OnnxWriter& to, const Graph::Node& layer, const LayerAttributes& a) {
-    const auto ratio = static_cast<float>(a.at("probability"));
+    const auto ratio = static_cast<float>(number(a, "probability"));
     to.node("Dropout", to.output(layer))
         .input(to.input(layer))
         .input(to.add_floats(OnnxWriter::within(layer, "ratio"), {}, std::span(&ratio, 1)));

@@ -13,67 +13,8 @@ namespace {
 
 using Extents = std::vector<std::int64_t>;
 
-/// The one number of both axes.
-std::int64_t square(const Extents& pair, const char* what) {
-    if (pair.size() != 2 || pair[0] != pair[1]) {
-        throw OnnxRefusal{
-            fmt::format("{} {} is not the same in both directions", what, fmt::join(pair, "x"))};
-    }
-    return pair[0];
-}
-
-/// Padding of a window, the same on all four sides.
-std::int64_t padding_of(const onnx::Node& node, const Shape& input, std::int64_t kernel,
-                        std::int64_t stride) {
-    const std::string automatic = attribute_text(node, "auto_pad");
-    Extents pads = attribute_ints(node, "pads", {0, 0, 0, 0});
-    if (pads.size() != 4 || kernel < 1 || stride < 1) {
-        throw OnnxRefusal{"a window without four paddings, or with a kernel or stride below 1"};
-    }
-    if (automatic.starts_with("SAME")) {
-        pads.clear();
-        for (const int axis : {1, 2}) {
-            const std::int64_t outputs = (input[axis] + stride - 1) / stride;
-            const std::int64_t missing =
-                std::max<std::int64_t>((outputs - 1) * stride + kernel - input[axis], 0);
-            pads.insert(pads.end(), {missing / 2, missing - missing / 2});
-        }
-    }
-    if (std::ranges::any_of(pads, [&](std::int64_t pad) { return pad != pads.front(); })) {
-        throw OnnxRefusal{
-            fmt::format("padding {} is not the same on all sides", fmt::join(pads, ","))};
-    }
-    return pads.front();
-}
-
 const std::vector<float>* numbers(const OnnxTensor* tensor) {
     return tensor == nullptr ? nullptr : &tensor->floats;
-}
-
-void require_image(const Shape& shape) {
-    if (shape.rank() != 3) {
-        throw OnnxRefusal{"an image [C,H,W] is expected, not " + to_string(shape)};
-    }
-}
-
-void add_conv(OnnxBuilder& to, const onnx::Node& node) {
-    const OnnxTensor& weight = to.weight(node, 1);
-    const Value x = to.input(node);
-    if (weight.shape.size() != 4) {
-        throw OnnxRefusal{"a convolution over other axes than height and width"};
-    }
-    require_image(to.shape(x));
-    ConvOptions options{.channels = weight.shape[0]};
-    options.kernel = square({weight.shape[2], weight.shape[3]}, "kernel");
-    options.stride = square(attribute_ints(node, "strides", {1, 1}), "stride");
-    options.dilation = square(attribute_ints(node, "dilations", {1, 1}), "dilation");
-    options.padding =
-        padding_of(node, to.shape(x), options.dilation * (options.kernel - 1) + 1, options.stride);
-    options.groups = attribute(node, "group", 1);
-    const OnnxTensor* bias = to.optional_constant(node, 2);
-    options.bias = bias != nullptr;
-    to.set_output(node, {to.add_layer(make_conv(options), x, node, weight,
-                                      {{"weight", &weight.floats}, {"bias", numbers(bias)}})});
 }
 
 void add_batch_norm(OnnxBuilder& to, const onnx::Node& node) {
@@ -84,64 +25,6 @@ void add_batch_norm(OnnxBuilder& to, const onnx::Node& node) {
                                        {"bias", &to.weight(node, 2).floats},
                                        {"running_mean", &to.weight(node, 3).floats},
                                        {"running_var", &to.weight(node, 4).floats}})});
-}
-
-PoolOptions pool_options(const onnx::Node& node, const Shape& input) {
-    require_image(input);
-    PoolOptions options{.kernel = square(attribute_ints(node, "kernel_shape"), "kernel")};
-    options.stride = square(attribute_ints(node, "strides", {1, 1}), "stride");
-    options.padding = padding_of(node, input, options.kernel, options.stride);
-    if (square(attribute_ints(node, "dilations", {1, 1}), "dilation") != 1) {
-        throw OnnxRefusal{"a window with gaps (dilation)"};
-    }
-    if (attribute(node, "ceil_mode", 0) != 0) {
-        for (const int axis : {1, 2}) {
-            if ((input[axis] + 2 * options.padding - options.kernel) % options.stride != 0) {
-                throw OnnxRefusal{fmt::format(
-                    "ceil_mode changes the output for an input {}; ceil_mode=False, or samples of "
-                    "another size",
-                    to_string(input))};
-            }
-        }
-    }
-    return options;
-}
-
-void add_max_pool(OnnxBuilder& to, const onnx::Node& node) {
-    const Value x = to.input(node);
-    to.set_output(node, {to.net().max_pool(x, pool_options(node, to.shape(x)))});
-}
-
-void add_average_pool(OnnxBuilder& to, const onnx::Node& node) {
-    const Value x = to.input(node);
-    const PoolOptions options = pool_options(node, to.shape(x));
-    if (options.padding > 0 && attribute(node, "count_include_pad", 0) != 0) {
-        throw OnnxRefusal{"a mean that counts the padding (count_include_pad=False is trained)"};
-    }
-    to.set_output(node, {to.net().average_pool(x, options)});
-}
-
-void add_global_pool(OnnxBuilder& to, const onnx::Node& node) {
-    const Value x = to.input(node);
-    require_image(to.shape(x));
-    to.set_output(node, {to.net().global_average_pool(x)});
-}
-
-/// A mean over height and width.
-void add_reduce_mean(OnnxBuilder& to, const onnx::Node& node) {
-    const Value x = to.input(node);
-    require_image(to.shape(x));
-    const OnnxTensor* given = to.constant(node, 1);
-    Extents axes = given != nullptr ? given->ints : attribute_ints(node, "axes");
-    for (std::int64_t& axis : axes) {
-        axis = onnx_axis(axis, 4);
-    }
-    std::ranges::sort(axes);
-    if (axes != Extents{2, 3}) {
-        throw OnnxRefusal{"a mean over other axes than height and width"};
-    }
-    const Value mean = to.net().global_average_pool(x);
-    to.set_output(node, {attribute(node, "keepdims", 1) != 0 ? mean : to.net().flatten(mean)});
 }
 
 /// The bias that the next node adds to a product.
@@ -371,17 +254,17 @@ void add_clip(OnnxBuilder& to, const onnx::Node& node) {
 using Adder = void (*)(OnnxBuilder&, const onnx::Node&);
 const std::map<std::string_view, Adder>& adders() {
     static const std::map<std::string_view, Adder> all{
-        {"Conv", add_conv},
+        {"Conv", add_onnx_conv},
         {"BatchNormalization", add_batch_norm},
         {"Relu", add_activation<ActivationKind::kRelu>},
         {"Clip", add_clip},
         {"Gelu", add_activation<ActivationKind::kGelu>},
         {"Sigmoid", add_activation<ActivationKind::kSigmoid>},
         {"Tanh", add_activation<ActivationKind::kTanh>},
-        {"MaxPool", add_max_pool},
-        {"AveragePool", add_average_pool},
-        {"GlobalAveragePool", add_global_pool},
-        {"ReduceMean", add_reduce_mean},
+        {"MaxPool", add_onnx_max_pool},
+        {"AveragePool", add_onnx_average_pool},
+        {"GlobalAveragePool", add_onnx_global_pool},
+        {"ReduceMean", add_onnx_reduce_mean},
         {"Gemm", add_gemm},
         {"MatMul", add_product},
         {"Add", add_sum},
@@ -395,6 +278,7 @@ const std::map<std::string_view, Adder>& adders() {
         {"Identity", add_identity},
         {"Cast", add_identity},
         {"LayerNormalization", add_onnx_layer_norm},
+        {"Attention", add_onnx_attention_node},
         {"Gather", add_onnx_gather},
         {"LSTM", add_onnx_lstm},
     };

@@ -75,6 +75,29 @@ class Branches(nn.Module):
         return self.head(self.drop(torch.tanh(self.hidden(x.view(x.size(0), -1)))))
 
 
+class Factorised(nn.Module):
+    """As in Inception: a 7x7 as 1x7 and 7x1, a mean that counts the padding; a grouped, dilated rectangle."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, stride=(1, 2), padding=(0, 1))
+        self.wide = nn.Conv2d(8, 8, (1, 7), padding=(0, 3), bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.high = nn.Conv2d(8, 8, (7, 1), padding=(3, 0))
+        self.grouped = nn.Conv2d(8, 8, (3, 2), padding=(2, 1), dilation=(2, 2), groups=4)
+        self.project = nn.Conv2d(8, 4, 1)
+        self.head = nn.Linear(20, CLASSES)
+
+    def forward(self, x):
+        x = torch.relu(self.stem(x))
+        deep = torch.relu(self.high(torch.relu(self.norm(self.wide(x)))))
+        mean = self.project(nn.functional.avg_pool2d(x, 3, stride=1, padding=1))
+        x = torch.cat([deep, self.grouped(x), mean], 1)
+        x = nn.functional.max_pool2d(x, (3, 2), stride=(2, 1), ceil_mode=True)
+        x = nn.functional.avg_pool2d(x, (2, 3), stride=2, ceil_mode=True)
+        return self.head(torch.flatten(nn.functional.adaptive_avg_pool2d(x, 1), 1))
+
+
 class Words(nn.Module):
     def __init__(self):
         super().__init__()
@@ -123,7 +146,66 @@ def torchvision_networks():
         "mobilenet_v2": models.mobilenet_v2(num_classes=CLASSES),
         "densenet121": models.densenet121(num_classes=CLASSES),
         "googlenet": models.googlenet(num_classes=CLASSES, aux_logits=False, init_weights=False),
+        "inception_v3": models.inception_v3(num_classes=CLASSES, aux_logits=False, init_weights=False),
     }
+
+
+def file_of(folder, nodes, weights, shape, operators=20):
+    """An ONNX file of these nodes, from x [batch, shape] to y, without an exporter."""
+    value = onnx.helper.make_tensor_value_info
+    initializers = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = onnx.helper.make_graph(nodes, "network", [value("x", 1, ["batch", *shape])],
+                                   [value("y", 1, ["batch", CLASSES])], initializers)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", operators)], ir_version=10)
+    path = folder / "network.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def drawn(*shape):
+    return (np.random.default_rng(sum(shape)).normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+
+def padded_network(folder):
+    """As TensorFlow pads: more after the image than before it, by auto_pad and by numbers."""
+    node = onnx.helper.make_node
+    return file_of(folder, [
+        node("Conv", ["x", "c1.weight"], ["c1"], "c1", auto_pad="SAME_UPPER", strides=[2, 2]),
+        node("Relu", ["c1"], ["r1"]),
+        node("MaxPool", ["r1"], ["p1"], kernel_shape=[3, 2], strides=[1, 1], auto_pad="SAME_LOWER"),
+        node("Conv", ["p1", "c2.weight", "c2.bias"], ["c2"], "c2", pads=[0, 0, 2, 1], group=2, dilations=[1, 2]),
+        node("AveragePool", ["c2"], ["p2"], kernel_shape=[2, 3], pads=[0, 0, 1, 1], count_include_pad=1),
+        node("AveragePool", ["p2"], ["p3"], kernel_shape=[3, 2], pads=[0, 1, 0, 0]),
+        node("MaxPool", ["p3"], ["p4"], kernel_shape=[2, 2], dilations=[2, 1]),
+        node("GlobalAveragePool", ["p4"], ["g"]),
+        node("Flatten", ["g"], ["f"]),
+        node("Gemm", ["f", "fc.weight", "fc.bias"], ["y"], transB=1),
+    ], {"c1.weight": drawn(8, 3, 3, 3), "c2.weight": drawn(12, 4, 3, 2), "c2.bias": drawn(12),
+        "fc.weight": drawn(CLASSES, 12), "fc.bias": drawn(CLASSES)}, [3, 12, 12])
+
+
+def attention_network(folder, split, **attributes):
+    """The operator Attention of three products, or of one that is split and has its heads as an axis."""
+    node = onnx.helper.make_node
+    width, heads = 12, 3
+    if split:
+        nodes = [node("MatMul", ["x", "qkv"], ["all"], "qkv"), node("Split", ["all"], ["a0", "a1", "a2"], axis=2, num_outputs=3)]
+        for part in range(3):
+            nodes += [node("Reshape", [f"a{part}", "by_head"], [f"b{part}"]),
+                      node("Transpose", [f"b{part}"], [f"p{part}"], perm=[0, 2, 1, 3])]
+        nodes += [node("Attention", ["p0", "p1", "p2"], ["seen"], is_causal=1),
+                  node("Transpose", ["seen"], ["by_position"], perm=[0, 2, 1, 3]),
+                  node("Reshape", ["by_position", "joined"], ["z"])]
+        weights = {"qkv": drawn(width, 3 * width), "by_head": np.array([0, POSITIONS, heads, width // heads]),
+                   "joined": np.array([0, POSITIONS, width])}
+    else:
+        nodes = [node("MatMul", ["x", f"w{part}"], [f"p{part}"], f"w{part}") for part in range(3)]
+        attributes = {"q_num_heads": heads, "kv_num_heads": heads, **attributes}
+        nodes.append(node("Attention", ["p0", "p1", "p2"], ["z"], "seen", **attributes))
+        weights = {f"w{part}": drawn(width, width + part)[:, :width].copy() for part in range(3)}
+    nodes += [node("Flatten", ["z"], ["f"]), node("Gemm", ["f", "fc.weight"], ["y"], transB=1)]
+    return file_of(folder, nodes, {**weights, "fc.weight": drawn(CLASSES, POSITIONS * width)}, [POSITIONS, width],
+                   operators=23)
 
 
 def images(count, size, seed=1):
@@ -185,7 +267,7 @@ class OnnxTest(unittest.TestCase):
         self.assertLess(np.abs(found - expected).max(), TOLERANCE * max(1, np.abs(expected).max()))
 
     def test_networks_come_in_with_the_same_outputs(self):
-        for network in (Residual(), Branches()):
+        for network in (Residual(), Branches(), Factorised()):
             with self.subTest(type(network).__name__):
                 self.expect_same(network, images(5, 12))
         for network in (Words(), Gpt()):
@@ -193,8 +275,46 @@ class OnnxTest(unittest.TestCase):
                 self.expect_same(network, tokens(5))
         for name, network in torchvision_networks().items():
             with self.subTest(name):
-                # GoogLeNet's poolings round up: a size at which that changes nothing.
-                self.expect_same(network, images(3, 45 if name == "googlenet" else 64))
+                self.expect_same(network, images(2, 75) if name == "inception_v3" else images(3, 64))
+
+    def expect_same_file(self, path, samples):
+        expected = onnx_outputs(path, samples)
+        found = onnx_outputs(self.through(path), samples)
+        self.assertLess(np.abs(found - expected).max(), TOLERANCE * max(1, np.abs(expected).max()))
+        self.assertGreater(np.abs(expected).max(), 0.01)
+
+    def test_padding_of_one_side(self):
+        self.expect_same_file(padded_network(self.folder), images(5, 12))
+
+    def test_the_operator_attention(self):
+        samples = torch.randn(5, POSITIONS, 12, generator=torch.Generator().manual_seed(1))
+        for split, attributes in ((False, {"is_causal": 1}), (False, {"scale": 0.5}), (True, {})):
+            with self.subTest(split=split, **attributes):
+                self.expect_same_file(attention_network(self.folder, split, **attributes), samples)
+        for attributes, words in (({"q_num_heads": 6}, "other heads of keys and values than of queries"),
+                                  ({"softcap": 2.0}, "bounded scores"), ({"scale": 0.1}, "the root of a head's features")):
+            with self.subTest(**attributes):
+                path = attention_network(self.folder, False, **attributes)
+                said = run("info", "--model", path, code=3).stderr
+                self.assertIn("Attention seen: an attention with", said)
+                self.assertIn(words, said)
+
+    def test_rectangles_are_trained(self):
+        data, out, trained = self.colour_data(), self.folder / "run", self.folder / "trained.onnx"
+        for name in ("torch", "nodes"):
+            with self.subTest(name):
+                path = self.export(Factorised(), images(2, 12)) if name == "torch" else padded_network(self.folder)
+                run("train", "--data", data, "--model", path, "--out", out / name, "--batch", 20, "--samples", 400,
+                    "--lr", 0.05, "--threads", 1, "--device", "cpu")
+                model = out / name / "model.h5"
+                self.assertIn("[1.0,7.0]" if name == "torch" else "[0.0,0.0,2.0,1.0]", self.network_text(model))
+                run("export", "--model-file", model, "--to", "onnx", "--out", trained, "--overwrite")
+                samples, labels = self.normalised(data, trained)
+                logits = torch.tensor(onnx_outputs(trained, samples))
+                report = cli_support.json.loads(run("eval", "--data", data, "--model-file", model, "--json").stdout)
+                self.assertAlmostEqual(report["loss"], nn.functional.cross_entropy(logits, labels).item(), delta=TOLERANCE)
+                before = onnx_outputs(self.through(path), samples)
+                self.assertGreater(np.abs(logits.numpy() - before).max(), 1e-3, "it has learned")
 
     def test_training_goes_out_with_the_same_outputs(self):
         network = Residual()
@@ -267,10 +387,10 @@ class OnnxTest(unittest.TestCase):
         self.assertIn("TrainingMode.TRAINING", said)
 
     def test_all_unsupported_nodes_are_named(self):
-        network = nn.Sequential(nn.Conv2d(3, 4, (1, 3)), nn.LeakyReLU(), nn.Flatten(), nn.Linear(4 * 12 * 10, CLASSES),
-                                nn.Softmax(1))
+        network = nn.Sequential(nn.Conv2d(3, 4, (1, 3)), nn.ELU(), nn.LeakyReLU(), nn.Flatten(),
+                                nn.Linear(4 * 12 * 10, CLASSES), nn.Softmax(1))
         said = run("info", "--model", self.export(network, images(2, 12)), code=3).stderr
-        for words in ("3 of ", "kernel 1x3", "a ReLU, GELU, sigmoid or tanh in its place", "the loss includes the softmax"):
+        for words in ("3 of ", "Elu", "a ReLU, GELU, sigmoid or tanh in its place", "the loss includes the softmax"):
             self.assertIn(words, said)
 
     def colour_data(self):

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 #include <utility>
 
@@ -35,6 +36,11 @@ Named dropout(float probability) {
 std::string text(std::int64_t number) {
     return std::to_string(number);
 }
+std::string text(const Padding& padding) {
+    std::string sides = to_string(padding);
+    std::ranges::replace(sides, ',', '_');
+    return sides;
+}
 
 struct ConvCase {
     std::int64_t channels;
@@ -47,44 +53,58 @@ struct ConvCase {
 std::string conv_name(const ConvCase& c) {
     const ConvOptions& o = c.options;
     return text(c.channels) + "x" + text(c.height) + "x" + text(c.width) + "_to_" +
-           text(o.channels) + "_k" + text(o.kernel) + "_s" + text(o.stride) + "_p" +
-           text(o.padding) + "_d" + text(o.dilation) + "_g" + text(o.groups);
+           text(o.channels) + "_k" + to_string(o.kernel) + "_s" + to_string(o.stride) + "_p" +
+           text(o.padding) + "_d" + to_string(o.dilation) + "_g" + text(o.groups);
 }
 
 std::vector<ConvCase> conv_shapes() {
-    return {// kernels
-            {1, 5, 7, {.channels = 1}},
-            {3, 9, 7, {.channels = 8, .padding = 1}, true},
-            {8, 6, 5, {.channels = 3, .kernel = 1}, true},
-            {16, 5, 5, {.channels = 16, .kernel = 1, .stride = 2}},
-            {17, 7, 5, {.channels = 20, .padding = 1}},
-            {20, 5, 6, {.channels = 33, .stride = 2, .padding = 1}},
-            {33, 5, 5, {.channels = 17, .kernel = 5, .padding = 2}},
-            {3, 11, 13, {.channels = 16, .kernel = 7, .stride = 2, .padding = 3}, true},
-            {16, 8, 9, {.channels = 17, .stride = 3}},
-            {32, 8, 8, {.channels = 32, .padding = 1}, true},
-            {33, 8, 7, {.channels = 33, .padding = 1}},
-            {3, 3, 3, {.channels = 20, .kernel = 3}},
-            {8, 4, 4, {.channels = 8, .kernel = 2, .stride = 2}},
-            {5, 4, 6, {.channels = 9, .kernel = 4, .padding = 3}},
-            // groups
-            {8, 5, 7, {.channels = 8, .padding = 1, .groups = 8}, true},
-            {17, 6, 5, {.channels = 17, .stride = 2, .padding = 1, .groups = 17}},
-            {16, 5, 5, {.channels = 16, .padding = 1, .groups = 16}},
-            {20, 5, 5, {.channels = 40, .padding = 1, .groups = 20}},
-            {20, 6, 7, {.channels = 12, .padding = 1, .groups = 4}},
-            {32, 5, 5, {.channels = 32, .padding = 1, .groups = 2}, true},
-            {33, 5, 4, {.channels = 6, .kernel = 1, .groups = 3}},
-            // dilation
-            {3, 9, 8, {.channels = 8, .padding = 2, .dilation = 2}, true},
-            {17, 9, 11, {.channels = 16, .stride = 2, .dilation = 3}},
-            {16, 7, 7, {.channels = 20, .kernel = 2, .dilation = 2}},
-            {8, 8, 9, {.channels = 8, .padding = 2, .dilation = 2, .groups = 8}},
-            // many weights, whose reordering and sums threads share
-            {128, 3, 4, {.channels = 64, .padding = 1}},
-            {130, 3, 3, {.channels = 70, .padding = 1}},
-            {128, 4, 5, {.channels = 80, .stride = 2, .padding = 1}},
-            {256, 3, 2, {.channels = 272, .kernel = 1}}};
+    return {
+        // kernels
+        {1, 5, 7, {.channels = 1}},
+        {3, 9, 7, {.channels = 8, .padding = 1}, true},
+        {8, 6, 5, {.channels = 3, .kernel = 1}, true},
+        {16, 5, 5, {.channels = 16, .kernel = 1, .stride = 2}},
+        {17, 7, 5, {.channels = 20, .padding = 1}},
+        {20, 5, 6, {.channels = 33, .stride = 2, .padding = 1}},
+        {33, 5, 5, {.channels = 17, .kernel = 5, .padding = 2}},
+        {3, 11, 13, {.channels = 16, .kernel = 7, .stride = 2, .padding = 3}, true},
+        {16, 8, 9, {.channels = 17, .stride = 3}},
+        {32, 8, 8, {.channels = 32, .padding = 1}, true},
+        {33, 8, 7, {.channels = 33, .padding = 1}},
+        {3, 3, 3, {.channels = 20, .kernel = 3}},
+        {8, 4, 4, {.channels = 8, .kernel = 2, .stride = 2}},
+        {5, 4, 6, {.channels = 9, .kernel = 4, .padding = 3}},
+        // groups
+        {8, 5, 7, {.channels = 8, .padding = 1, .groups = 8}, true},
+        {17, 6, 5, {.channels = 17, .stride = 2, .padding = 1, .groups = 17}},
+        {16, 5, 5, {.channels = 16, .padding = 1, .groups = 16}},
+        {20, 5, 5, {.channels = 40, .padding = 1, .groups = 20}},
+        {20, 6, 7, {.channels = 12, .padding = 1, .groups = 4}},
+        {32, 5, 5, {.channels = 32, .padding = 1, .groups = 2}, true},
+        {33, 5, 4, {.channels = 6, .kernel = 1, .groups = 3}},
+        // dilation
+        {3, 9, 8, {.channels = 8, .padding = 2, .dilation = 2}, true},
+        {17, 9, 11, {.channels = 16, .stride = 2, .dilation = 3}},
+        {16, 7, 7, {.channels = 20, .kernel = 2, .dilation = 2}},
+        {8, 8, 9, {.channels = 8, .padding = 2, .dilation = 2, .groups = 8}},
+        // rectangles
+        {17, 6, 9, {.channels = 20, .kernel = {1, 7}, .padding = {0, 3, 0, 3}}, true},
+        {20, 9, 5, {.channels = 33, .kernel = {7, 1}, .padding = {3, 0, 3, 0}}},
+        {3, 9, 11, {.channels = 8, .kernel = {3, 5}, .stride = {2, 3}, .padding = {1, 2, 1, 2}}},
+        {8, 7, 9, {.channels = 9, .kernel = {2, 3}, .padding = {0, 2, 2, 4}, .dilation = {3, 2}}},
+        {8, 5, 8, {.channels = 8, .kernel = {1, 3}, .padding = {0, 1, 0, 1}, .groups = 8}, true},
+        {20, 6, 5, {.channels = 12, .kernel = {3, 2}, .stride = {1, 2}, .groups = 4}},
+        // padding of one side
+        {3, 8, 8, {.channels = 16, .stride = 2, .padding = {0, 0, 1, 1}}, true},
+        {32, 8, 8, {.channels = 32, .padding = {0, 0, 2, 2}}},
+        {33, 7, 6, {.channels = 17, .kernel = 5, .padding = {4, 1, 0, 3}}},
+        {16, 6, 7, {.channels = 16, .stride = 2, .padding = {0, 1, 1, 0}, .groups = 16}},
+        {32, 7, 6, {.channels = 32, .padding = {2, 0, 0, 1}, .groups = 2}},
+        // many weights, whose reordering and sums threads share
+        {128, 3, 4, {.channels = 64, .padding = 1}},
+        {130, 3, 3, {.channels = 70, .padding = 1}},
+        {128, 4, 5, {.channels = 80, .stride = 2, .padding = 1}},
+        {256, 3, 2, {.channels = 272, .kernel = 1}}};
 }
 
 /// Between two layers, so that the gradient of the input is seen; with bias.
@@ -118,6 +138,12 @@ std::vector<Named> map_layers() {
         pool("average_pool", PoolKind::kAverage),
         pool("average_pool_overlapping", PoolKind::kAverage, {3, 2, 1}),
         pool("average_pool_sparse", PoolKind::kAverage, {2, 3, 1}),
+        pool("max_pool_rectangular", PoolKind::kMax,
+             {.kernel = {3, 2}, .stride = {1, 2}, .padding = {0, 0, 2, 1}}),
+        pool("average_pool_rectangular", PoolKind::kAverage,
+             {.kernel = {1, 3}, .stride = {2, 1}, .padding = {0, 0, 0, 2}}),
+        pool("average_pool_of_padding", PoolKind::kAverage,
+             {.kernel = {3, 2}, .stride = {2, 1}, .padding = {2, 0, 1, 1}, .count_padding = true}),
         pool("global_average_pool", PoolKind::kGlobalAverage),
         dropout(0.3F)};
 }
@@ -195,7 +221,8 @@ std::vector<NetworkCase> conv_cases() {
     for (const ConvCase& c : conv_shapes()) {
         const std::string name = conv_name(c);
         const ConvOptions& o = c.options;
-        const bool direct = o.kernel != 3 || o.stride != 1 || o.dilation != 1 || o.groups != 1;
+        const bool direct = o.kernel != 3 || o.stride != 1 || o.dilation != 1 || o.groups != 1 ||
+                            o.padding != Padding(o.padding.top);
         cases.push_back({"conv_" + name,
                          [c] { return conv_between_layers(c); },
                          {7, 2},

@@ -31,7 +31,7 @@ public:
                 return;
             }
             for (const std::size_t cell : cells) {
-                y.values[out] += x.values[cell] / static_cast<double>(cells.size());
+                y.values[out] += x.values[cell] / divisor(cells);
             }
         });
         return y;
@@ -46,12 +46,16 @@ public:
                 return;
             }
             for (const std::size_t cell : cells) {
-                to[cell] += g.values[out] / static_cast<double>(cells.size());
+                to[cell] += g.values[out] / divisor(cells);
             }
         });
     }
 
 private:
+    [[nodiscard]] double divisor(const std::vector<std::size_t>& cells) const {
+        return o_.count_padding ? static_cast<double>(o_.kernel.height * o_.kernel.width)
+                                : static_cast<double>(cells.size());
+    }
     static std::size_t largest(const ReferenceTensor& x, const std::vector<std::size_t>& cells) {
         return *std::max_element(cells.begin(), cells.end(), [&](std::size_t a, std::size_t b) {
             return x.values[a] < x.values[b];
@@ -61,8 +65,11 @@ private:
         if (kind_ == PoolKind::kGlobalAverage) {
             return {x[0], 1, 1};
         }
-        return {x[0], (x[1] + 2 * o_.padding - o_.kernel) / o_.stride + 1,
-                (x[2] + 2 * o_.padding - o_.kernel) / o_.stride + 1};
+        const std::int64_t height = x[1] + o_.padding.top + o_.padding.bottom;
+        const std::int64_t width = x[2] + o_.padding.left + o_.padding.right;
+        return {x[0],
+                (height - o_.dilation.height * (o_.kernel.height - 1) - 1) / o_.stride.height + 1,
+                (width - o_.dilation.width * (o_.kernel.width - 1) - 1) / o_.stride.width + 1};
     }
     /// f(output element, input elements of its window); cells in the padding do not exist.
     template <class F>
@@ -70,16 +77,17 @@ private:
         const bool global = kind_ == PoolKind::kGlobalAverage;
         const ReferenceExtents x(input.shape);
         const ReferenceExtents y(output_shape(input.shape));
-        const std::int64_t height = global ? x.h : o_.kernel;
-        const std::int64_t width = global ? x.w : o_.kernel;
+        const PerAxis kernel = global ? PerAxis(x.h, x.w) : o_.kernel;
         std::vector<std::size_t> cells;
         for (std::int64_t i = 0; i < input.samples * y.c * y.h * y.w; ++i) {
-            const std::int64_t top = global ? 0 : i / y.w % y.h * o_.stride - o_.padding;
-            const std::int64_t left = global ? 0 : i % y.w * o_.stride - o_.padding;
+            const std::int64_t top = global ? 0 : i / y.w % y.h * o_.stride.height - o_.padding.top;
+            const std::int64_t left = global ? 0 : i % y.w * o_.stride.width - o_.padding.left;
             const std::int64_t plane = i / (y.w * y.h);
             cells.clear();
-            for (std::int64_t iy = top; iy < top + height; ++iy) {
-                for (std::int64_t ix = left; ix < left + width; ++ix) {
+            for (std::int64_t ky = 0; ky < kernel.height; ++ky) {
+                for (std::int64_t kx = 0; kx < kernel.width; ++kx) {
+                    const std::int64_t iy = top + ky * o_.dilation.height;
+                    const std::int64_t ix = left + kx * o_.dilation.width;
                     if (x.holds(iy, ix)) {
                         cells.push_back(at(x.index(plane / x.c, plane % x.c, iy, ix)));
                     }

@@ -53,14 +53,19 @@ public:
 
 private:
     [[nodiscard]] Shape output_shape(const Shape& x) const {
-        const auto extent = [&](std::int64_t in) {
-            std::int64_t count = 0;  // positions of the kernel that fit
-            while (count * o_.stride + o_.dilation * (o_.kernel - 1) < in + 2 * o_.padding) {
-                ++count;
+        const auto count = [](std::int64_t padded, std::int64_t kernel, std::int64_t stride,
+                              std::int64_t dilation) {
+            std::int64_t fit = 0;  // positions of the kernel
+            while (fit * stride + dilation * (kernel - 1) < padded) {
+                ++fit;
             }
-            return count;
+            return fit;
         };
-        return {o_.channels, extent(x[1]), extent(x[2])};
+        return {o_.channels,
+                count(x[1] + o_.padding.top + o_.padding.bottom, o_.kernel.height, o_.stride.height,
+                      o_.dilation.height),
+                count(x[2] + o_.padding.left + o_.padding.right, o_.kernel.width, o_.stride.width,
+                      o_.dilation.width)};
     }
     /// f(output element, its channel)
     template <class F>
@@ -82,14 +87,17 @@ private:
             const std::int64_t channel = i / (y.w * y.h) % y.c;
             const std::int64_t n = i / (y.w * y.h * y.c);
             const std::int64_t group = channel / (y.c / o_.groups);
-            for (std::int64_t tap = 0; tap < depth * o_.kernel * o_.kernel; ++tap) {
-                const std::int64_t kx = tap % o_.kernel;
-                const std::int64_t ky = tap / o_.kernel % o_.kernel;
-                const std::int64_t k = group * depth + tap / (o_.kernel * o_.kernel);
-                const std::int64_t iy = row * o_.stride - o_.padding + ky * o_.dilation;
-                const std::int64_t ix = column * o_.stride - o_.padding + kx * o_.dilation;
+            const auto [kernel_h, kernel_w] = o_.kernel;
+            for (std::int64_t tap = 0; tap < depth * kernel_h * kernel_w; ++tap) {
+                const std::int64_t kx = tap % kernel_w;
+                const std::int64_t ky = tap / kernel_w % kernel_h;
+                const std::int64_t k = group * depth + tap / (kernel_h * kernel_w);
+                const std::int64_t iy =
+                    row * o_.stride.height - o_.padding.top + ky * o_.dilation.height;
+                const std::int64_t ix =
+                    column * o_.stride.width - o_.padding.left + kx * o_.dilation.width;
                 if (x.holds(iy, ix)) {
-                    f(at(x.index(n, k, iy, ix)), at(channel * depth * o_.kernel * o_.kernel + tap),
+                    f(at(x.index(n, k, iy, ix)), at(channel * depth * kernel_h * kernel_w + tap),
                       at(i));
                 }
             }

@@ -61,6 +61,16 @@ std::vector<Case> cases() {
          {32, 16, 16},
          {.channels = 32, .kernel = 3, .stride = 2, .padding = 1, .groups = 32}},
         {"odd groups", {9, 8, 8}, {.channels = 6, .kernel = 3, .padding = 1, .groups = 3}},
+        {"1x7", {128, 17, 17}, {.channels = 128, .kernel = {1, 7}, .padding = {0, 3, 0, 3}}},
+        {"7x1, odd channels",
+         {5, 17, 17},
+         {.channels = 3, .kernel = {7, 1}, .stride = {2, 1}, .padding = {3, 0, 3, 0}}},
+        {"padding of one side",
+         {16, 32, 32},
+         {.channels = 32, .kernel = 3, .stride = 2, .padding = {0, 0, 1, 1}}},
+        {"padding of one side, groups",
+         {16, 15, 16},
+         {.channels = 16, .kernel = {3, 2}, .padding = {2, 0, 0, 1}, .groups = 4}},
         {"2x2 with even stride", {7, 15, 13}, {.channels = 10, .kernel = 2, .stride = 3}},
     };
 }

@@ -182,18 +182,21 @@ TEST(Relu, KeepsNan) {
 TEST(PoolWindows, CellsAndWindowsSayTheSame) {
     for (const std::int64_t kernel : {1, 2, 3, 5}) {
         for (const std::int64_t stride : {1, 2, 3, 7}) {
-            for (std::int64_t padding = 0; 2 * padding <= kernel; ++padding) {
+            for (std::int64_t padding = 0; padding < kernel; ++padding) {
                 for (std::int64_t extent = kernel; extent < 12; ++extent) {
-                    const std::int64_t windows = (extent + 2 * padding - kernel) / stride + 1;
+                    const WindowAxis axis{
+                        .kernel = kernel, .stride = stride, .before = padding, .after = kernel / 2};
+                    const std::int64_t windows =
+                        (extent + padding + kernel / 2 - kernel) / stride + 1;
+                    EXPECT_EQ(axis.outputs(extent), windows);
                     for (std::int64_t w = 0; w < windows; ++w) {
-                        const PoolRange cells = window_cells(w, kernel, stride, padding, extent);
+                        const PoolRange cells = window_cells(w, axis, extent);
                         EXPECT_LT(cells.first, cells.last) << "an empty window";
                         for (std::int64_t cell = 0; cell < extent; ++cell) {
                             const std::int64_t within = cell - (w * stride - padding);
                             const bool covered = within >= 0 && within < kernel;
                             EXPECT_EQ(cell >= cells.first && cell < cells.last, covered);
-                            const PoolRange back =
-                                cell_windows(cell, kernel, stride, padding, windows);
+                            const PoolRange back = cell_windows(cell, axis, windows);
                             EXPECT_EQ(w >= back.first && w < back.last, covered);
                         }
                     }
@@ -204,10 +207,10 @@ TEST(PoolWindows, CellsAndWindowsSayTheSame) {
 }
 
 TEST(PoolWindows, APlaceHasRoomForEveryCell) {
-    EXPECT_EQ(place_bytes(16), 1U);
-    EXPECT_EQ(place_bytes(17), 2U);
-    EXPECT_EQ(place_bytes(256), 2U);
-    EXPECT_EQ(place_bytes(257), 0U);
+    EXPECT_EQ(place_bytes(16 * 16), 1U);
+    EXPECT_EQ(place_bytes(16 * 17), 2U);
+    EXPECT_EQ(place_bytes(256 * 256), 2U);
+    EXPECT_EQ(place_bytes(256 * 257), 0U);
 }
 
 }  // namespace

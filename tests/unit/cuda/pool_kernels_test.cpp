@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "cohort/layers/options.hpp"
 #include "layers/cuda/kernels/pool_kernels.hpp"
 #include "support/gpu/kernel_tensor.hpp"
 
@@ -13,35 +14,42 @@ namespace cohort::cuda {
 namespace {
 
 PoolProblem pool_problem(std::int64_t channels, std::int64_t height, std::int64_t width,
-                         std::int64_t kernel, std::int64_t stride, std::int64_t padding,
-                         ElementType type) {
+                         const PoolOptions& options, ElementType type) {
+    const Window2d window = window_from(options);
     return {.samples = 3,
             .channels = channels,
             .height = height,
             .width = width,
-            .out_height = (height + 2 * padding - kernel) / stride + 1,
-            .out_width = (width + 2 * padding - kernel) / stride + 1,
-            .kernel = kernel,
-            .stride = stride,
-            .padding = padding,
+            .out_height = window.height.outputs(height),
+            .out_width = window.width.outputs(width),
+            .window = window,
+            .count_padding = options.count_padding,
             .type = type,
             .multiprocessors = kMultiprocessors};
 }
 std::vector<PoolProblem> pool_problems() {
     using enum ElementType;
-    return {pool_problem(16, 9, 7, 3, 2, 1, kF32),  pool_problem(16, 8, 8, 2, 2, 0, kBf16),
-            pool_problem(3, 10, 6, 3, 1, 1, kF32),  pool_problem(10, 7, 7, 2, 3, 1, kF16),
-            pool_problem(40, 5, 5, 5, 5, 2, kBf16), pool_problem(4, 20, 19, 17, 1, 8, kF32)};
+    return {pool_problem(16, 9, 7, {3, 2, 1}, kF32),
+            pool_problem(16, 8, 8, {2, 2, 0}, kBf16),
+            pool_problem(3, 10, 6, {3, 1, 1}, kF32),
+            pool_problem(10, 7, 7, {2, 3, 1}, kF16),
+            pool_problem(40, 5, 5, {5, 5, 2}, kBf16),
+            pool_problem(4, 20, 19, {17, 1, 8}, kF32),
+            pool_problem(8, 6, 9, {{1, 3}, {2, 1}, {0, 0, 0, 2}}, kF32),
+            pool_problem(3, 9, 6, {{3, 2}, {1, 2}, {2, 0, 1, 1}}, kBf16),
+            pool_problem(4, 7, 20, {{5, 18}, {1, 2}, {0, 3, 4, 17}}, kF16),
+            pool_problem(16, 7, 7, {3, 1, 1, 1, true}, kBf16),
+            pool_problem(5, 6, 8, {{3, 2}, {2, 1}, {2, 0, 1, 1}, 1, true}, kF32)};
 }
 
 /// Calls f(index of the input cell) for every real cell of a window.
 template <class F>
 void for_each_cell(const PoolProblem& p, std::int64_t n, std::int64_t oh, std::int64_t ow,
                    std::int64_t c, F&& f) {
-    for (std::int64_t i = 0; i < p.kernel; ++i) {
-        for (std::int64_t j = 0; j < p.kernel; ++j) {
-            const std::int64_t h = oh * p.stride - p.padding + i;
-            const std::int64_t w = ow * p.stride - p.padding + j;
+    for (std::int64_t i = 0; i < p.window.height.kernel; ++i) {
+        for (std::int64_t j = 0; j < p.window.width.kernel; ++j) {
+            const std::int64_t h = oh * p.window.height.stride - p.window.height.before + i;
+            const std::int64_t w = ow * p.window.width.stride - p.window.width.before + j;
             if (h >= 0 && h < p.height && w >= 0 && w < p.width) {
                 f(((n * p.height + h) * p.width + w) * p.channels + c);
             }
@@ -90,7 +98,7 @@ TEST(PoolKernels, MaxTakesTheFirstOfEqualsAndItsGradientGoesThere) {
 }
 
 TEST(PoolKernels, MaxKeepsNan) {
-    const PoolProblem p = pool_problem(4, 4, 4, 2, 2, 0, ElementType::kF32);
+    const PoolProblem p = pool_problem(4, 4, 4, {2, 2, 0}, ElementType::kF32);
     Tensor x(p.type, p.samples * 16 * 4, noise);
     x.floats()[0] = std::numeric_limits<float>::quiet_NaN();
     Tensor y(p.type, p.samples * 4 * 4);
@@ -99,7 +107,7 @@ TEST(PoolKernels, MaxKeepsNan) {
     EXPECT_FALSE(std::isnan(y[1]));
 }
 
-TEST(PoolKernels, AverageLeavesPaddingOut) {
+TEST(PoolKernels, AverageLeavesPaddingOutOrCountsIt) {
     for (const PoolProblem& p : pool_problems()) {
         const std::int64_t inputs = p.samples * p.pixels() * p.channels;
         const std::int64_t outputs = p.samples * p.out_height * p.out_width * p.channels;
@@ -117,6 +125,7 @@ TEST(PoolKernels, AverageLeavesPaddingOut) {
                 sum += x[cell];
                 ++cells;
             });
+            cells = p.count_padding ? static_cast<double>(p.cells()) : cells;
             ASSERT_NEAR(y[index], sum / cells, rounding(p.type));
             for_each_cell(p, n, oh, ow, c, [&](std::int64_t cell) {
                 expected[static_cast<std::size_t>(cell)] += gradient[index] / cells;

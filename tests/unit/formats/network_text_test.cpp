@@ -75,6 +75,51 @@ TEST(NetworkTextOf, ARegressionOfSequences) {
     EXPECT_EQ(drawn(again), drawn(graph));
 }
 
+Graph rectangles() {
+    GraphBuilder net("rectangles", Shape{2, 9, 9});
+    Value x = net.conv(net.input(), {.channels = 4,
+                                     .kernel = {1, 7},
+                                     .stride = {2, 1},
+                                     .padding = {0, 3, 1, 3},
+                                     .dilation = {2, 1}});
+    x = net.average_pool(x, {.kernel = {2, 3}, .stride = 1, .padding = {0, 1, 0, 2}});
+    x = net.average_pool(x, {.padding = 1, .count_padding = true});
+    x = net.max_pool(x, {.kernel = {2, 1}, .stride = 1, .dilation = {2, 1}});
+    return net.finish(net.linear(net.flatten(x), {.features = 2}));
+}
+
+TEST(NetworkTextOf, RectanglesHasANumberForEachAxisOrSide) {
+    const std::string text = network_text(rectangles());
+    EXPECT_EQ(network_text(read_network(text, "here")), text);
+    const Json layers = Json::parse(text)["layers"];
+    const Json conv = layers[0]["attributes"];
+    EXPECT_EQ(conv["kernel"], Json({1, 7}));
+    EXPECT_EQ(conv["stride"], Json({2, 1}));
+    EXPECT_EQ(conv["dilation"], Json({2, 1}));
+    EXPECT_EQ(conv["padding"], Json({0, 3, 1, 3}));
+    EXPECT_EQ(layers[1]["attributes"],
+              Json::parse(R"({"kernel": [2, 3], "padding": [0, 1, 0, 2], "stride": 1})"));
+    EXPECT_EQ(layers[2]["attributes"]["count_padding"], 1);
+    EXPECT_EQ(layers[3]["attributes"]["dilation"], Json({2, 1}));
+}
+
+// As files hold it that were written before windows had two axes.
+TEST(NetworkTextOf, ASquareWindowIsOneNumberAsEver) {
+    const std::string text =
+        R"({"format":"cohort-network","version":1,"name":"old","input":[1,8,8],"layers":[)"
+        R"({"name":"conv1","kind":"conv","inputs":[""],"attributes":{"bias":1.0,"channels":4.0,)"
+        R"("dilation":1.0,"groups":1.0,"kernel":3.0,"padding":1.0,"stride":2.0}},)"
+        R"({"name":"max_pool1","kind":"max_pool","inputs":["conv1"],)"
+        R"("attributes":{"kernel":2.0,"padding":0.0,"stride":2.0}},)"
+        R"({"name":"flatten1","kind":"flatten","inputs":["max_pool1"]},)"
+        R"({"name":"linear1","kind":"linear","inputs":["flatten1"],)"
+        R"("attributes":{"bias":1.0,"features":3.0,"uniform":0.0}}],)"
+        R"("output":"linear1","loss":"cross_entropy"})";
+    const Graph graph = read_network(text, "old.h5");
+    EXPECT_EQ(graph.parameters().ranges()[0].shape, (Shape{4, 1, 3, 3}));
+    EXPECT_EQ(network_text(graph), text);
+}
+
 /// A change of a good text, and what the refusal says.
 struct Damage {
     const char* name;
@@ -101,6 +146,24 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"Kind", [](Json& n) { n["layers"][0]["kind"] = "magic"; }, "unknown kind of layer"},
         Damage{"Attribute", [](Json& n) { n["layers"][0]["attributes"]["kernel"] = 2.5; },
                "unusable attribute kernel"},
+        Damage{"ThreeAxes",
+               [](Json& n) {
+                   n["layers"][0]["attributes"]["kernel"] = {1, 2, 3};
+               },
+               "unusable attribute kernel; expected a whole number, or [height, width], got 1.0"},
+        Damage{
+            "TwoSides",
+            [](Json& n) {
+                n["layers"][0]["attributes"]["padding"] = {1, 2};
+            },
+            "unusable attribute padding; expected a whole number, or [top, left, bottom, right]"},
+        Damage{"TwoChannels",
+               [](Json& n) {
+                   n["layers"][0]["attributes"]["channels"] = {1, 2};
+               },
+               "unusable attribute channels"},
+        Damage{"Words", [](Json& n) { n["layers"][0]["attributes"]["kernel"] = "three"; },
+               "damaged"},
         Damage{"Missing", [](Json& n) { n["layers"][0]["attributes"].erase("stride"); },
                "unusable attribute stride"},
         Damage{"Unknown", [](Json& n) { n["layers"][0]["attributes"]["angle"] = 1; },

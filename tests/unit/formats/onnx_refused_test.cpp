@@ -25,14 +25,6 @@ struct Refused {
     testing::Matcher<std::string> complaint;
 };
 
-void set_ints(onnx::Node& node, std::string_view name, std::vector<std::int64_t> values) {
-    for (onnx::Attribute& attribute : *node.mutable_attribute()) {
-        if (attribute.name() == name) {
-            attribute.mutable_ints()->Assign(values.begin(), values.end());
-        }
-    }
-}
-
 class RefusedOnnx : public testing::TestWithParam<Refused> {
 protected:
     TempFolder folder;
@@ -61,22 +53,31 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 AllOf(HasSubstr("2 of 7 nodes"), HasSubstr("GRU relu1.output: recurrent layers"),
                       HasSubstr("Magic max_pool1.output: no layer does this"))},
-        Refused{"RectangularKernel",
+        Refused{"NegativePadding",
                 [](onnx::Model& m) {
-                    for (onnx::Tensor& weight : *m.mutable_graph()->mutable_initializer()) {
-                        if (weight.name() == "conv1.weight") {
-                            weight.set_dims(1, 1);
-                            weight.set_dims(2, 6);
-                            set_ints(node_of(m, "Conv"), "kernel_shape", {6, 3});
-                        }
-                    }
+                    set_ints(node_of(m, "Conv"), "pads", {1, 1, -1, 0});
                 },
-                HasSubstr("kernel 6x3 is not the same in both directions")},
-        Refused{"OneSidedPadding",
+                HasSubstr("Conv conv1.output: pads 1,1,-1,0; 4 numbers from 0 on are expected")},
+        Refused{"UnknownPadding",
+                [](onnx::Model& m) { add_text(node_of(m, "Conv"), "auto_pad", "SAME"); },
+                HasSubstr("auto_pad SAME; NOTSET, SAME_UPPER")},
+        Refused{"WindowOfPadding",
                 [](onnx::Model& m) {
-                    set_ints(node_of(m, "Conv"), "pads", {1, 1, 0, 0});
+                    set_ints(node_of(m, "AveragePool"), "pads", {2, 0, 0, 0});
                 },
-                HasSubstr("padding 1,1,0,0")},
+                AllOf(HasSubstr("AveragePool average_pool1.output"),
+                      HasSubstr("a window can hold nothing but padding"))},
+        Refused{"MeanThatCountsPaddingAndReachesBeyondIt",
+                [](onnx::Model& m) {
+                    onnx::Node& pool = node_of(m, "AveragePool");
+                    set_ints(pool, "kernel_shape", {3, 3});
+                    add_number(pool, "ceil_mode", 1);
+                    add_number(pool, "count_include_pad", 1);
+                },
+                HasSubstr("ceil_mode=False, or count_include_pad=False")},
+        Refused{"KernelOfOneNumber",
+                [](onnx::Model& m) { set_ints(node_of(m, "MaxPool"), "kernel_shape", {2}); },
+                HasSubstr("kernel_shape 2; 2 numbers from 1 on")},
         Refused{"DynamicAxis",
                 [](onnx::Model& m) {
                     m.mutable_graph()
@@ -126,12 +127,12 @@ INSTANTIATE_TEST_SUITE_P(
                 [](onnx::Model& m) {
                     set_ints(node_of(m, "Conv"), "pads", {1, 1});
                 },
-                HasSubstr("without four paddings")},
+                HasSubstr("pads 1,1; 4 numbers from 0 on")},
         Refused{"StrideOfZero",
                 [](onnx::Model& m) {
                     set_ints(node_of(m, "MaxPool"), "strides", {0, 0});
                 },
-                HasSubstr("stride below 1")},
+                HasSubstr("strides 0,0; 2 numbers from 1 on")},
         Refused{"NegativeExtents",
                 [](onnx::Model& m) {
                     onnx::Tensor& weight = *m.mutable_graph()->mutable_initializer(0);

@@ -83,6 +83,24 @@ inline onnx::Node& node_of(onnx::Model& model, std::string_view op) {
     throw std::out_of_range(std::string(op));
 }
 
+inline void set_ints(onnx::Node& node, std::string_view name, std::vector<std::int64_t> values) {
+    for (onnx::Attribute& attribute : *node.mutable_attribute()) {
+        if (attribute.name() == name) {
+            attribute.mutable_ints()->Assign(values.begin(), values.end());
+        }
+    }
+}
+inline void add_number(onnx::Node& node, const char* name, std::int64_t value) {
+    onnx::Attribute& attribute = *node.add_attribute();
+    attribute.set_name(name);
+    attribute.set_i(value);
+}
+inline void add_text(onnx::Node& node, const char* name, const char* value) {
+    onnx::Attribute& attribute = *node.add_attribute();
+    attribute.set_name(name);
+    attribute.set_s(value);
+}
+
 /// Writes and reads ONNX files.
 class OnnxFiles : public testing::Test {
 protected:

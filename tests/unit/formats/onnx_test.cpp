@@ -28,6 +28,76 @@ TEST_F(OnnxFiles, ImagesComeBackWithTheSameBits) {
     expect_same_after_writing(make_model("densenet121", Shape{3, 8, 8}, 5));
 }
 
+TEST_F(OnnxFiles, RectanglesComeBackWithTheSameBits) {
+    GraphBuilder net("rectangles", Shape{4, 9, 8});
+    Value x = net.conv(net.input(), {.channels = 6, .kernel = {1, 7}, .padding = {0, 3, 0, 3}});
+    x = net.conv(x, {.channels = 8,
+                     .kernel = {3, 2},
+                     .stride = {1, 2},
+                     .padding = {2, 0, 1, 1},
+                     .dilation = {2, 1},
+                     .groups = 2});
+    x = net.concat(
+        {net.max_pool(x,
+                      {.kernel = {2, 3}, .stride = 1, .padding = {1, 0, 2, 2}, .dilation = {2, 1}}),
+         net.average_pool(
+             x, {.kernel = {2, 3}, .stride = 1, .padding = {1, 2, 1, 0}, .count_padding = false}),
+         net.average_pool(
+             x, {.kernel = {2, 3}, .stride = 1, .padding = {1, 0, 1, 2}, .count_padding = true})});
+    expect_same_after_writing(net.finish(net.linear(net.flatten(x), {.features = 3})));
+}
+
+/// The padding of the first layer of that kind.
+std::vector<double> padding_of(const std::string& path, std::string_view kind) {
+    const Graph graph = read_onnx(path).graph;
+    for (const Graph::Node& layer : graph.layers()) {
+        if (layer.layer->kind() == kind) {
+            return layer.layer->attributes().at("padding");
+        }
+    }
+    return {};
+}
+
+TEST_F(OnnxFiles, PaddingFollowsFromTheInput) {
+    GraphBuilder net("padded", Shape{1, 8, 9});
+    Value x = net.conv(net.input(), {.channels = 2, .kernel = {4, 3}, .stride = {2, 3}});
+    x = net.global_average_pool(net.max_pool(x, {.kernel = {2, 1}, .stride = {2, 1}}));
+    const std::string path =
+        written(trained(net.finish(net.linear(net.flatten(x), {.features = 2}))));
+    const onnx::Model whole = parsed(path);
+    const auto rewrite = [&](const char* op, const auto& change) {
+        onnx::Model model = whole;
+        change(node_of(model, op));
+        std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+    };
+    using Sides = std::vector<double>;
+    // Four outputs down of windows of four at a stride of two reach over ten cells; three across
+    // need nothing.
+    rewrite("Conv", [](onnx::Node& node) { add_text(node, "auto_pad", "SAME_UPPER"); });
+    EXPECT_EQ(padding_of(path, "conv"), (Sides{1, 0, 1, 0}));
+    rewrite("Conv", [](onnx::Node& node) {
+        set_ints(node, "strides", {1, 3});
+        add_text(node, "auto_pad", "SAME_UPPER");
+    });
+    EXPECT_EQ(padding_of(path, "conv"), (Sides{1, 0, 2, 0}));
+    rewrite("Conv", [](onnx::Node& node) {
+        set_ints(node, "strides", {1, 3});
+        add_text(node, "auto_pad", "SAME_LOWER");
+    });
+    EXPECT_EQ(padding_of(path, "conv"), (Sides{2, 0, 1, 0}));
+    rewrite("Conv", [](onnx::Node& node) { add_text(node, "auto_pad", "VALID"); });
+    EXPECT_EQ(padding_of(path, "conv"), Sides{0});
+    // Of the three rows that the convolution makes, the last is read by a window that begins there.
+    rewrite("MaxPool", [](onnx::Node& node) { add_number(node, "ceil_mode", 1); });
+    EXPECT_EQ(padding_of(path, "max_pool"), (Sides{0, 0, 1, 0}));
+    // One that would begin in the padding is left out.
+    rewrite("MaxPool", [](onnx::Node& node) {
+        add_number(node, "ceil_mode", 1);
+        set_ints(node, "pads", {1, 0, 1, 0});
+    });
+    EXPECT_EQ(padding_of(path, "max_pool"), (Sides{1, 0, 1, 0}));
+}
+
 /// Sums of eight equal values are beyond 6 now and then.
 Graph bounded_network() {
     GraphBuilder net("bounded", Shape{1, 5, 5});

@@ -102,6 +102,22 @@ INSTANTIATE_TEST_SUITE_P(
                          return net.conv(x,
                                          {.channels = 6, .padding = 2, .dilation = 2, .groups = 2});
                      }},
+        GradientCase{"rectangular_conv", kImage,
+                     [](TwinBuilder& net, Value x) {
+                         return net.conv(x, {.channels = 3,
+                                             .kernel = {1, 4},
+                                             .stride = {2, 1},
+                                             .padding = {0, 1, 1, 2}});
+                     }},
+        GradientCase{"rectangular_grouped_conv", kImage,
+                     [](TwinBuilder& net, Value x) {
+                         return net.conv(x, {.channels = 6,
+                                             .kernel = {3, 2},
+                                             .stride = {1, 2},
+                                             .padding = {2, 0, 0, 1},
+                                             .dilation = {2, 1},
+                                             .groups = 2});
+                     }},
         GradientCase{"linear", Shape{5},
                      [](TwinBuilder& net, Value x) { return net.linear(x, {.features = 7}); }},
         GradientCase{"batch_norm", kImage,
@@ -126,6 +142,22 @@ INSTANTIATE_TEST_SUITE_P(
         GradientCase{"average_pool", kImage,
                      [](TwinBuilder& net, Value x) {
                          return net.pool(x, PoolKind::kAverage, {3, 2, 1});
+                     }},
+        GradientCase{"rectangular_max_pool", kImage,
+                     [](TwinBuilder& net, Value x) {
+                         return net.pool(x, PoolKind::kMax,
+                                         {.kernel = {3, 2},
+                                          .stride = {2, 1},
+                                          .padding = {0, 1, 1, 0},
+                                          .dilation = {2, 1}});
+                     }},
+        GradientCase{"average_pool_of_padding", kImage,
+                     [](TwinBuilder& net, Value x) {
+                         return net.pool(x, PoolKind::kAverage,
+                                         {.kernel = {2, 3},
+                                          .stride = {1, 2},
+                                          .padding = {1, 0, 0, 2},
+                                          .count_padding = true});
                      }},
         GradientCase{
             "global_average_pool", kImage,
