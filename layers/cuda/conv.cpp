@@ -13,6 +13,7 @@
 
 #include "layers/cuda/dnn/conv_requests.hpp"
 #include "layers/cuda/kernels/matrix_kernels.hpp"
+#include "layers/cuda/kernels/weight_copies.hpp"
 
 namespace cohort {
 namespace cuda {

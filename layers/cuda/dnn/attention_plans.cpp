@@ -3,7 +3,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "layers/cuda/dnn/choices.hpp"
 #include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
@@ -42,7 +44,8 @@ void AttentionPlans::prepare(std::int64_t samples) {
     const AttentionProblem problem = problem_of(samples);
     const EngineRules rules{.deterministic = deterministic_};
     const auto find = [&](const char* what, const auto& variants) {
-        return support_.plans().first(support_, problem_text(problem) + what, rules, variants);
+        return support_.choices().plans.first(support_, problem_text(problem) + what, rules,
+                                              variants);
     };
     const DnnTarget& target = support_.dnn_target();
     Plans made;

@@ -14,7 +14,7 @@ public:
     void add(const ProductShape& shape, const cublasLtMatmulAlgo_t& algorithm) {
         choices_.push_back({shape, algorithm});
     }
-    /// That of the product which differs in the number of rows that the batch has, by the least
+    /// That of the product which differs in the batch's size alone, by the least
     /// factor and by no more than two. nullptr: there is none.
     [[nodiscard]] const cublasLtMatmulAlgo_t* nearest(const ProductShape& shape) const {
         std::int64_t ProductShape::*const rows = batch_rows(shape);
@@ -40,9 +40,12 @@ private:
         cublasLtMatmulAlgo_t algorithm;
     };
 
-    /// The gradient of a weight sums over the batch, other products have a row for each of its.
+    /// The gradient of a weight sums over the batch, products of several matrices have some for
+    /// each sample, others a row.
     static std::int64_t ProductShape::*batch_rows(const ProductShape& shape) noexcept {
-        return shape.transpose_a ? &ProductShape::depth : &ProductShape::rows;
+        return shape.batch > 1     ? &ProductShape::batch
+               : shape.transpose_a ? &ProductShape::depth
+                                   : &ProductShape::rows;
     }
 
     std::vector<Choice> choices_;
