@@ -14,6 +14,7 @@
 
 #include "cohort/core/error.hpp"
 #include "layers/cuda/dnn/dnn_choice.hpp"
+#include "layers/cuda/rules/part_sizes.hpp"
 
 namespace cohort::cuda {
 namespace {
@@ -274,6 +275,18 @@ TEST(RandomNumbers, FillMemoryOfAnySize) {
             EXPECT_NEAR(squares / static_cast<double>(count), 1.0 / 3, 0.01);
         }
     }
+}
+
+TEST(PartSizes, ABatchThatGoesTakesThePartsThatNoOtherHas) {
+    PartSizes parts(8);
+    EXPECT_THAT(parts.add(20), testing::ElementsAre(8, 4));
+    EXPECT_THAT(parts.add(16), testing::ElementsAre(8));
+    EXPECT_THAT(parts.add(4), testing::ElementsAre(4));
+    EXPECT_THAT(parts.add(8), testing::ElementsAre(8));
+    EXPECT_THAT(parts.remove(20), testing::ElementsAre());
+    EXPECT_THAT(parts.remove(4), testing::ElementsAre(4));
+    EXPECT_THAT(parts.remove(8), testing::ElementsAre());
+    EXPECT_THAT(parts.remove(16), testing::ElementsAre(8));
 }
 
 }  // namespace
