@@ -1,6 +1,7 @@
 #include "python/module/step_exchange.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -37,7 +38,8 @@ private:
 }  // namespace
 
 std::optional<BatchResult> StepExchange::compute(OfferedStep step, StepObserver& inner) {
-    AnnouncedRanges observer(inner);
+    const std::function<void()> nothing;
+    AnnouncedRanges observer(inner, nothing);
     if (observer.should_interrupt()) {
         return std::nullopt;
     }

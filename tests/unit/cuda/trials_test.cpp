@@ -200,6 +200,7 @@ private:
             ++stream_.played;
             stream_.work(seconds_);
         }
+        [[nodiscard]] std::size_t size() const override { return 1; }
 
     private:
         CountingStream& stream_;
