@@ -131,16 +131,19 @@ class _DeviceMemory:
     A range of the gradient is copied on a stream of its own, behind what backward has queued so
     far, and announced when it is there: looked at with every later range, waited for at the end.
     The state, which backward does not change, goes before the first range: servers want it first.
+    trains: else nothing but load() is called, and there is no gradient
     """
 
-    def __init__(self, model: Any, announce: Callable[[int, int], None],
-                 device: torch.device) -> None:
+    def __init__(self, model: Any, announce: Callable[[int, int], None], device: torch.device,
+                 trains: bool) -> None:
         self._host = _HostMemory(model, announce)
-        job_side = (self._host.parameters, self._host.gradient, self._host.state)
-        self.parameters, self.gradient, self.state = [
-            torch.zeros_like(flat, device=device) for flat in job_side]
+        self.parameters, self.state = [torch.zeros_like(flat, device=device)
+                                       for flat in (self._host.parameters, self._host.state)]
+        sent = self._host.gradient if trains else self._host.gradient[:0]
+        self.gradient = torch.zeros_like(sent, device=device)
         self._pinned_gradient, self._pinned_state = [
-            torch.empty_like(flat, pin_memory=device.type == "cuda") for flat in job_side[1:]]
+            torch.empty_like(flat, pin_memory=device.type == "cuda" and trains)
+            for flat in (sent, self._host.state)]
         self._backend = torch.get_device_module(device)
         self._device = device
         self._copying = self._backend.Stream(device)
@@ -183,19 +186,20 @@ class _Binding:
     """A module whose tensors are views of a model's flat memory."""
 
     def __init__(self, net: torch.nn.Module, model: Any, own_buffers: Collection[str],
-                 announce: Callable[[int, int], None]) -> None:
+                 announce: Callable[[int, int], None], trains: bool) -> None:
         self.net = net
         self.parameters = _trained(net)
         self.gradients = []
         self.state = _state(net, own_buffers)
         device = self.parameters[0][1].device
-        self.memory = (_DeviceMemory(model, announce, device) if _has_own_memory(device)
-                       else _HostMemory(model, announce))
+        self.memory = (_DeviceMemory(model, announce, device, trains)
+                       if _has_own_memory(device) else _HostMemory(model, announce))
         self.begins = list(model.parameter_offsets)
         for (_, parameter), begin in zip(self.parameters, self.begins):
             end = begin + parameter.numel()
             parameter.data = self.memory.parameters[begin:end].view(parameter.shape)
-            self.gradients.append(self.memory.gradient[begin:end].view(parameter.shape))
+            if trains:
+                self.gradients.append(self.memory.gradient[begin:end].view(parameter.shape))
         for (_, buffer), begin in zip(self.state, model.state_offsets):
             buffer.data = self.memory.state[begin:begin + buffer.numel()].view(buffer.shape)
 
@@ -341,7 +345,7 @@ class _Module:
             own = self._job.is_worker and model.number == 0
             self._bindings[model.number] = _Binding(
                 self._net if own else copy.deepcopy(self._net), model, self._own_buffers,
-                lambda begin, end: self._job.core.announce(begin, end))
+                lambda begin, end: self._job.core.announce(begin, end), trains=own)
             if own:
                 self._layout = _layout(_tensors(self._net, self._own_buffers))
         return self._bindings[model.number]

@@ -18,7 +18,7 @@ NAME, BYTES, NANOSECONDS = "Kernel Name", "dram__bytes.sum", "gpu__time_duration
 
 
 def base_name(kernel):
-    """`moments_kernel` of "void cohort::moments_kernel<float, 4>(cohort::BnProblem)"."""
+    """`sums_kernel` of "void cohort::sums_kernel<float, 4>(cohort::BnProblem)"."""
     found = re.search(r"(\w+)[<(]", kernel.replace("(anonymous namespace)::", ""))
     if found is None:
         raise ValueError(kernel)

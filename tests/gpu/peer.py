@@ -58,6 +58,9 @@ def step(program, precision, arguments):
     with contextlib.redirect_stdout(text):
         runpy.run_path(program, run_name="__main__")
     for line in text.getvalue().splitlines():
+        if not line.startswith("{"):  # a compiler's news
+            print(line, file=sys.stderr)
+            continue
         record = json.loads(line)
         record.update(bench="peer", precision=precision)
         if torch.cuda.is_available():

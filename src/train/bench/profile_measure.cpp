@@ -204,7 +204,8 @@ private:
                 .threads = options_.loader_threads,
                 .prefetch = 1,
                 .order = OrderOptions{},
-                .allocator = host_allocator(*device_)};
+                .allocator = host_allocator(*device_),
+                .stored = device_->kind() == DeviceKind::kCuda};
     }
     /// The next samples of the set, never fewer because an epoch ends.
     LoadedBatch load(std::int64_t batch) {

@@ -133,6 +133,7 @@ void Coordinator::fail_run(const std::exception& error, ExitCode code) {
 
 /// Fresh parameters or those of a checkpoint, records, metrics and hooks; then all may work.
 void Coordinator::begin() {
+    parts_.arithmetic = arithmetic(parts_.options, comm_.map);
     const RunStart start = find_start(parts_);
     reporter_.resume(start.progress);
     active_.emplace(open_session(parts_, comm_.map.workers(), environment_, reporter_, start),

@@ -58,7 +58,7 @@ RunStart find_start(JobContext& parts) {
         return {};
     }
     const RunSnapshot& snapshot = found->snapshot;
-    check_arithmetic(found->manifest, snapshot.arithmetic, arithmetic(options));
+    check_arithmetic(found->manifest, snapshot.arithmetic, parts.arithmetic);
     parts.reference_batch = snapshot.reference_batch;
     return {.order = {.checkpoint = found->manifest, .version = snapshot.version},
             .leases = decode_lease_state(snapshot.lease_state),

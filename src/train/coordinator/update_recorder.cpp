@@ -60,7 +60,7 @@ RunSnapshot UpdateRecorder::snapshot() const {
     const OpenLeases& leases = records_.session.leases().open();
     RunSnapshot snapshot;
     snapshot.identity = run_identity(parts.options, parts.train_set->info(), parts.graph);
-    snapshot.arithmetic = arithmetic(parts.options);
+    snapshot.arithmetic = parts.arithmetic;
     snapshot.progress = records_.reporter.progress();
     snapshot.version = counts.version;
     snapshot.reference_batch = parts.reference_batch;

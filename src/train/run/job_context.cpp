@@ -104,13 +104,17 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
     return facts;
 }
 
-std::string arithmetic(const TrainOptions& options) {
-    const bool on_cpu =
-        options.device == "cpu" || (options.device == "auto" && usable_gpus().count == 0);
-    if (options.deterministic && options.precision == PrecisionChoice::kAuto) {
-        return on_cpu ? "f32, the default of CPUs" : "tf32, the default of GPUs";
+std::string arithmetic(const TrainOptions& options, const RankMap& map) {
+    if (!options.deterministic || !computes_network(options)) {
+        return "";
     }
-    return options.deterministic && options.precision == PrecisionChoice::kBf16 && on_cpu
+    if (options.precision == PrecisionChoice::kAuto) {
+        return precision_facts(options, map);
+    }
+    const bool on_cpus = std::ranges::any_of(map.ranks, [](const RankInfo& info) {
+        return info.role == Role::kWorker && !info.device.starts_with("cuda");
+    });
+    return options.precision == PrecisionChoice::kBf16 && on_cpus
                ? fmt::format("{} by oneDNN {}", cpu_isa(), dnnl_version_text())
                : "";
 }
@@ -128,6 +132,7 @@ std::string precision_facts(const TrainOptions& options, const RankMap& map) {
             }
         }
     }
+    std::ranges::sort(found);
     return fmt::format("precision {}", fmt::join(found, ", "));
 }
 

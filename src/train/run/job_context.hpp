@@ -38,12 +38,12 @@ namespace cohort {
 /// Batches in memory that `device` copies fastest from.
 [[nodiscard]] HostAllocator host_allocator(Device& device);
 
-/// With --deterministic: what the bits depend on and the options do not say. The precision that the
-/// kind of device has by default, "tf32, the default of GPUs"; for bf16 on this host's CPU
-/// "avx512_core by oneDNN 2.6.3"; else empty.
-[[nodiscard]] std::string arithmetic(const TrainOptions& options);
+/// With --deterministic: what the bits depend on and the options do not say. What workers compute in
+/// by default, see precision_facts(); for bf16 on CPUs, of which this host's counts, "avx512_core by
+/// oneDNN 2.6.3"; else empty.
+[[nodiscard]] std::string arithmetic(const TrainOptions& options, const RankMap& map);
 
-/// What workers compute in: "precision tf32 on GPUs, f32 on CPUs".
+/// What workers compute in: "precision f32 on CPUs, tf32 on GPUs".
 [[nodiscard]] std::string precision_facts(const TrainOptions& options, const RankMap& map);
 
 /// @param tuning_file  file of measured choices, read and extended unless `deterministic`; its
@@ -74,6 +74,7 @@ struct JobContext {
     std::int64_t budget_samples;
     Schedule schedule;
     std::int64_t reference_batch;  ///< B: --batch times the workers
+    std::string arithmetic;        ///< of the ranks that there are now
 
     /// Whether the test group can be evaluated.
     [[nodiscard]] bool evaluates() const {

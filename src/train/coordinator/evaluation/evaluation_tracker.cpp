@@ -68,19 +68,21 @@ EvaluationReport EvaluationTracker::Running::finished() {
 }
 
 void EvaluationTracker::give_up() {
-    for (; pausing(); running_.pop_back()) {
-        if (running_.back().taken) {
-            started_at_ = running_.back().started_before;
-        }
+    const auto first =
+        std::ranges::find_if(running_, [](const Running& one) { return one.pauses && one.taken; });
+    if (first != running_.end()) {
+        started_at_ = first->started_before;
     }
+    std::erase_if(running_, [](const Running& one) { return one.pauses; });
 }
 
 bool EvaluationTracker::pausing() const noexcept {
-    return !running_.empty() && running_.back().pauses;
+    return std::ranges::any_of(running_, &Running::pauses);
 }
 
 std::vector<int> EvaluationTracker::missing() const {
-    return running_.empty() ? std::vector<int>() : running_.front().missing();
+    const auto first = std::ranges::find_if(running_, &Running::pauses);
+    return first == running_.end() ? std::vector<int>() : first->missing();
 }
 
 std::vector<int> EvaluationTracker::Running::missing() const {

@@ -39,7 +39,7 @@ public:
     void give_up();
     /// One is running, and training waits for it.
     [[nodiscard]] bool pausing() const noexcept;
-    /// Parts that have not come back, of the oldest that is running.
+    /// Parts that have not come back, of the oldest that training waits for.
     [[nodiscard]] std::vector<int> missing() const;
 
 private:

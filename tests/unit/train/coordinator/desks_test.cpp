@@ -97,6 +97,21 @@ TEST(EvaluationTracker, IsDueBeforeLatePartsOfTheOneBefore) {
     EXPECT_TRUE(desk.due(230));
 }
 
+TEST(EvaluationTracker, WhatWorkersOweIsGivenUpWhileAnotherIsBesideTraining) {
+    EvaluationTracker desk(100, 0);
+    desk.start();
+    desk.taken(at(120), 120, 2, true);
+    const std::uint64_t beside = desk.start();
+    desk.taken(at(230), 230, 1, false);
+    EXPECT_TRUE(desk.pausing());
+    EXPECT_THAT(desk.missing(), ElementsAre(0, 1)) << "of the first";
+    desk.give_up();
+    EXPECT_FALSE(desk.pausing());
+    EXPECT_TRUE(desk.running(beside));
+    EXPECT_TRUE(desk.part({.id = beside, .part = 0, .samples = 1}));
+    EXPECT_FALSE(desk.running());
+}
+
 TEST(EvaluationTracker, IsDueAgainWhenItIsGivenUp) {
     EvaluationTracker desk(100, 0);
     const std::uint64_t id = desk.start();

@@ -85,7 +85,7 @@ TEST(CheckpointShards, EveryBitOfTheRunSurvives) {
     written.lease_state = {2, 30, 100, 9, 1, 20, 10};
     written.accounts = {128, 70, 1, 2, 4, 8, 16, 32, 43};
     written.metrics_bytes = 12;
-    written.arithmetic = "tf32, the default of GPUs";
+    written.arithmetic = "precision tf32 on GPUs";
     write_manifest(path, written, hdf5);
 
     const RunSnapshot read = read_manifest(path, kTestIdentity, hdf5);

@@ -150,9 +150,8 @@ protected:
         RunSnapshot snapshot;
         snapshot.identity = run_identity(job.options, job.train_set->info(), job.graph);
         TrainOptions then = job.options;
-        then.device = "cuda";
         then.deterministic = true;
-        snapshot.arithmetic = arithmetic(then);
+        snapshot.arithmetic = arithmetic(then, worker_on("cuda:0"));
         snapshot.lease_state = encode_lease_state({});
         snapshot.version = 3;
         snapshot.parameters = 8;
@@ -161,23 +160,35 @@ protected:
         snapshot.shards = {write_shard(path, shard, job.hdf5)};
         write_manifest(path, snapshot, job.hdf5);
         job.options.resume = true;
-        job.options.device = "cpu";
+    }
+    /// A server that has no GPU, and a worker.
+    static RankMap worker_on(const std::string& device) {
+        RankMap map;
+        map.servers = 1;
+        map.ranks.resize(2);
+        map.ranks[0].role = Role::kServer;
+        map.ranks[1].device = device;
+        return map;
+    }
+    [[nodiscard]] RunStart resume_on_a_cpu() {
+        rig_.job.arithmetic = arithmetic(rig_.job.options, worker_on("cpu"));
+        return find_start(rig_.job);
     }
     test::WorkerRig rig_;
 };
 
 TEST_F(BegunOnAGpu, GoesOnOnACpuInThePrecisionOfCpus) {
     rig_.job.options.deterministic = false;
-    EXPECT_EQ(find_start(rig_.job).order.version, 3);
+    EXPECT_EQ(resume_on_a_cpu().order.version, 3);
 }
 
 TEST_F(BegunOnAGpu, IsRefusedOnACpuWhereBitsArePromised) {
     rig_.job.options.deterministic = true;
-    const std::string refusal = test::message_of<FileError>([&] { (void)find_start(rig_.job); });
-    EXPECT_THAT(refusal, testing::HasSubstr("tf32, the default of GPUs"));
-    EXPECT_THAT(refusal, testing::HasSubstr("f32, the default of CPUs"));
+    const std::string refusal = test::message_of<FileError>([&] { (void)resume_on_a_cpu(); });
+    EXPECT_THAT(refusal, testing::HasSubstr("tf32 on GPUs"));
+    EXPECT_THAT(refusal, testing::HasSubstr("f32 on CPUs"));
     rig_.job.options.precision = PrecisionChoice::kF32;  // asked for: no surprise
-    EXPECT_EQ(find_start(rig_.job).order.version, 3);
+    EXPECT_EQ(resume_on_a_cpu().order.version, 3);
 }
 
 TEST(ReplicaOptionsOfAJob, NoFileOfMeasuredChoicesInDeterministicRuns) {
