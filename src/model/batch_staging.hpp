@@ -107,6 +107,16 @@ public:
     }
     /// What reads the parts is queued on the stream.
     void taken() { taken_ = stream_.record(); }
+    /// Gives the memory back, for good. False: there is none.
+    bool drop() {
+        if (memory_.bytes() == 0) {
+            return false;
+        }
+        release();
+        serial_ = 0;
+        refused_ = 1;
+        return true;
+    }
 
 private:
     static std::size_t aligned(std::size_t bytes) {
@@ -115,9 +125,6 @@ private:
     }
     /// False: there is no memory for it, and steps copy their batches themselves.
     [[nodiscard]] bool make_room(std::size_t bytes) {
-        if (copies_ == nullptr) {
-            copies_ = device_.create_stream();
-        }
         if (memory_.bytes() >= bytes) {
             return true;
         }
@@ -125,11 +132,10 @@ private:
             return false;
         }
         try {
-            copies_->synchronize();
-            if (taken_ != nullptr) {
-                taken_->wait();
+            if (copies_ == nullptr) {
+                copies_ = device_.create_stream();
             }
-            memory_ = {};
+            release();
             memory_ = device_.allocate(bytes);
             return true;
         } catch (const OutOfMemory& error) {
@@ -137,6 +143,14 @@ private:
             log_warn("Batches are not copied ahead of their steps: {}", error.what());
             return false;
         }
+    }
+
+    void release() {
+        copies_->synchronize();
+        if (taken_ != nullptr) {
+            taken_->wait();
+        }
+        memory_ = {};
     }
 
     Device& device_;

@@ -101,8 +101,8 @@ struct Replica::Impl {
 
     void check_stored(const StoredSamples& stored) const {
         const Shape& shape = graph.input_shape();
-        const bool fits =
-            stored.channels == shape[0] || (shape.rank() == 1 && stored.channels == 1);
+        const bool fits = shape.rank() != 2 && (stored.channels == shape[0] ||
+                                                (shape.rank() == 1 && stored.channels == 1));
         if (support == nullptr) {
             fail<UsageError>({.where = graph.name(),
                               .what = "samples as they are stored on " + device.description(),

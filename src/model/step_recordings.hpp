@@ -41,6 +41,7 @@ public:
     }
     /// Frees all recordings of a batch size; not during a run.
     void forget(std::int64_t batch) {
+        run_ = nullptr;
         std::erase_if(recorded_,
                       [batch](const auto& entry) { return std::get<0>(entry.first) == batch; });
     }

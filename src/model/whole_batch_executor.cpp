@@ -217,7 +217,7 @@ private:
             recordings_.forget(*oldest);  // before the plans whose work they have recorded
             memory_.forget(*oldest);
         }
-        const WholeBatchPlan& plan = memory_.prepare(input.batch->size, arena);
+        const WholeBatchPlan& plan = plan_of(input.batch->size, arena);
         const bool observed = input.observer != nullptr;
         run_ = {&plan, input,
                 observed ? cut_pieces(setting_.graph, plan.steps, setting_.piece_bytes)
@@ -226,6 +226,18 @@ private:
         recordings_.start(
             {plan.batch, observed, input.logits != nullptr, input.batch->stored.channels},
             arena.data());
+    }
+
+    /// A batch has the memory sooner than what copies the next one ahead.
+    const WholeBatchPlan& plan_of(std::int64_t batch, Arena& arena) {
+        try {
+            return memory_.prepare(batch, arena);
+        } catch (const OutOfMemory&) {
+            if (!staging_.drop()) {
+                throw;
+            }
+            return memory_.prepare(batch, arena);
+        }
     }
 
     std::optional<BatchResult> run_prepared() {

@@ -166,7 +166,8 @@ std::ostream& operator<<(std::ostream& out, const ImageModelParam& param) {
 
 /// The zoo's models of images but ResNet-50, which is chaotic (see networks()). (MobileNetV2 takes
 /// 8x8: then batch norm over four single pixels makes 2.47 of a second loss of 1.91 when samples
-/// change by 1e-6, on the CPU alone.)
+/// change by 1e-6, on the CPU alone.) In single precision: rounding to fewer bits moves losses of
+/// four samples by a third, on the CPU too; TwentyStepsFollowTheCpu compares those on more samples.
 class ImageModels : public ::testing::TestWithParam<ImageModelParam> {
 protected:
     void SetUp() override { need(GetParam().backend); }
@@ -175,6 +176,9 @@ protected:
 std::vector<ImageModelParam> image_models() {
     std::vector<ImageModelParam> params;
     for (const Backend& backend : all_backends()) {
+        if (backend.precision != Precision::kF32) {
+            continue;
+        }
         for (const auto& [model, extent] :
              std::initializer_list<std::pair<const char*, int>>{{"alexnet", 16},
                                                                 {"densenet121", 8},
@@ -202,11 +206,8 @@ TEST_P(ImageModels, LossesOfTwoStepsFollowTheCpu) {
     const std::vector<double> wanted = losses(cpu, 2, 1e-3, batches);
     const auto owned = backend.replica(graph, {.deterministic = true});
     const std::vector<double> got = losses(*owned, 2, 1e-3, batches);
-    const double limit = backend.precision == Precision::kF32    ? 0.01
-                         : backend.precision == Precision::kBf16 ? 0.15
-                                                                 : 0.05;
     for (std::size_t step = 0; step < got.size(); ++step) {
-        EXPECT_NEAR(got[step], wanted[step], limit * wanted[step]) << "step " << step;
+        EXPECT_NEAR(got[step], wanted[step], 0.01 * wanted[step]) << "step " << step;
     }
 }
 

@@ -234,9 +234,16 @@ Buffer allocate_nccl(const NcclTable& nccl, Device& device, std::size_t bytes) {
         nccl.allocate(&data, bytes) == ncclSuccess && data != nullptr) {
         free_memory = nccl.free;
         return {data, bytes, [](void* memory) noexcept {
-                    if (memory != nullptr) {
-                        static_cast<void>(free_memory.load()(memory));
+                    if (memory == nullptr) {
+                        return;
                     }
+                    // Unlike cudaFree, this does not wait for kernels that use the memory.
+                    cudaPointerAttributes place{};
+                    if (cudaPointerGetAttributes(&place, memory) == cudaSuccess) {
+                        static_cast<void>(cudaSetDevice(place.device));
+                        static_cast<void>(cudaDeviceSynchronize());
+                    }
+                    static_cast<void>(free_memory.load()(memory));
                 }};
     }
     return device.allocate(bytes);

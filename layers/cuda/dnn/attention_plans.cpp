@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "layers/cuda/dnn/choices.hpp"
 #include "tensor/cuda.hpp"
@@ -51,19 +52,27 @@ void AttentionPlans::prepare(std::int64_t samples) {
     Plans made;
     made.forward = find(" forward", [&] {
         std::vector<PlanVariant> variants;
-        variants.push_back({.graph = attention_forward_graph(target, problem)});
+        add_if_known(variants, [&] {
+            return PlanVariant{.graph = attention_forward_graph(target, problem)};
+        });
         return variants;
     });
     if (training_) {
+        constexpr int kSummed = 1;
         made.backward = find(" backward", [&] {
             std::vector<PlanVariant> variants;
             if (!deterministic_) {
-                variants.push_back({.graph = attention_backward_graph(target, problem, true)});
+                add_if_known(variants, [&] {
+                    return PlanVariant{.graph = attention_backward_graph(target, problem, true),
+                                       .kind = kSummed};
+                });
             }
-            variants.push_back({.graph = attention_backward_graph(target, problem, false)});
+            add_if_known(variants, [&] {
+                return PlanVariant{.graph = attention_backward_graph(target, problem, false)};
+            });
             return variants;
         });
-        made.summed = !deterministic_ && made.backward->variant == 0;
+        made.summed = made.backward->found() && made.backward->kind == kSummed;
     }
     plans_.emplace(samples, std::move(made));
 }

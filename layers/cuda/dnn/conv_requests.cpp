@@ -3,7 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "cohort/core/error.hpp"
 #include "layers/cuda/dnn/choices.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
 
@@ -13,16 +12,6 @@ namespace {
 /// Floats that kernels of our own work with, as a tensor that no graph has.
 DnnTensor floats(std::int64_t uid, std::int64_t count) {
     return channels_last(uid, {1, count, 1, 1}, ElementType::kF32);
-}
-
-/// Nothing where cuDNN does not know the graph.
-template <class F>
-void add_if_known(std::vector<PlanVariant>& variants, const F& make) {
-    try {
-        variants.push_back(make());
-    } catch (const DeviceError&) {
-        return;
-    }
 }
 
 }  // namespace

@@ -169,10 +169,21 @@ private:
         return chosen;
     }
 
+    /// The variants in turn, so that all of them are tried.
     [[nodiscard]] std::vector<Candidate> candidates() const {
+        std::vector<std::vector<Candidate>> each(variants_.size());
+        std::size_t most = 0;
+        for (std::size_t v = 0; v < each.size(); ++v) {
+            add_candidates(target_, variants_, static_cast<int>(v), request_.rules, each[v]);
+            most = std::max(most, each[v].size());
+        }
         std::vector<Candidate> all;
-        for (std::size_t v = 0; v < variants_.size(); ++v) {
-            add_candidates(target_, variants_, static_cast<int>(v), request_.rules, all);
+        for (std::size_t i = 0; i < most; ++i) {
+            for (std::vector<Candidate>& own : each) {
+                if (i < own.size()) {
+                    all.push_back(std::move(own[i]));
+                }
+            }
         }
         return all;
     }

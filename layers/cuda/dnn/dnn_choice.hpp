@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/core/error.hpp"
 #include "cohort/layers/kernel.hpp"
 #include "layers/cuda/dnn/dnn_graph.hpp"
 
@@ -30,6 +31,16 @@ struct PlanVariant {
     /// operation is measured, not for batches of other sizes that take over its choice.
     bool compiled = false;
 };
+
+/// Adds the variant that `make` makes; none where this version of cuDNN does not know its graph.
+template <class F>
+void add_if_known(std::vector<PlanVariant>& variants, const F& make) {
+    try {
+        variants.push_back(make());
+    } catch (const DeviceError&) {
+        return;
+    }
+}
 
 /// What a plan is wanted for.
 struct PlanRequest {

@@ -12,7 +12,12 @@ namespace cohort::cuda {
 class ProductChoices {
 public:
     void add(const ProductShape& shape, const cublasLtMatmulAlgo_t& algorithm) {
-        choices_.push_back({shape, algorithm});
+        const auto known = std::ranges::find(choices_, shape, &Choice::shape);
+        if (known != choices_.end()) {
+            known->algorithm = algorithm;
+        } else {
+            choices_.push_back({shape, algorithm});
+        }
     }
     /// That of the product which differs in the batch's size alone, by the least
     /// factor and by no more than two. nullptr: there is none.

@@ -73,7 +73,7 @@ struct RingLoad {
     double waited_s = -1;   ///< for the end of the round before, after its own part was done; below
                             ///< 0: there was no such round
     double exchange_s = 0;  ///< of that round, from its first bucket that was ready to the end
-    double apply_s = 0;     ///< applying its update
+    double apply_s = 0;     ///< applying its update; on a GPU, queueing that
     double telemetry_s = 0;  ///< measuring the load
     ResourceUse use;
     auto fields() { return std::tie(waited_s, exchange_s, apply_s, telemetry_s, use); }

@@ -38,9 +38,9 @@ namespace cohort {
 /// Batches in memory that `device` copies fastest from.
 [[nodiscard]] HostAllocator host_allocator(Device& device);
 
-/// With --deterministic: what the bits depend on and the options do not say. What workers compute in
-/// by default, see precision_facts(); for bf16 on CPUs, of which this host's counts, "avx512_core by
-/// oneDNN 2.6.3"; else empty.
+/// With --deterministic: what the bits depend on and the options do not say. What workers compute
+/// in by default, see precision_facts(); for bf16 on CPUs, of which this host's counts,
+/// "avx512_core by oneDNN 2.6.3"; else empty.
 [[nodiscard]] std::string arithmetic(const TrainOptions& options, const RankMap& map);
 
 /// What workers compute in: "precision f32 on CPUs, tf32 on GPUs".
