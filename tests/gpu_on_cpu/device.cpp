@@ -214,6 +214,16 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
     return cudaSuccess;
 }
+cudaError_t cudaDeviceSynchronize() {
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int /*device*/) {
+    return cudaSuccess;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* /*pointer*/) {
+    *attributes = {};
+    return cudaSuccess;
+}
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
     *event = reinterpret_cast<cudaEvent_t>(new std::chrono::steady_clock::time_point);
     return cudaSuccess;

@@ -99,7 +99,7 @@ TEST(EvaluationTracker, IsDueBeforeLatePartsOfTheOneBefore) {
 
 TEST(EvaluationTracker, WhatWorkersOweIsGivenUpWhileAnotherIsBesideTraining) {
     EvaluationTracker desk(100, 0);
-    desk.start();
+    const std::uint64_t owed = desk.start();
     desk.taken(at(120), 120, 2, true);
     const std::uint64_t beside = desk.start();
     desk.taken(at(230), 230, 1, false);
@@ -107,6 +107,7 @@ TEST(EvaluationTracker, WhatWorkersOweIsGivenUpWhileAnotherIsBesideTraining) {
     EXPECT_THAT(desk.missing(), ElementsAre(0, 1)) << "of the first";
     desk.give_up();
     EXPECT_FALSE(desk.pausing());
+    EXPECT_FALSE(desk.running(owed));
     EXPECT_TRUE(desk.running(beside));
     EXPECT_TRUE(desk.part({.id = beside, .part = 0, .samples = 1}));
     EXPECT_FALSE(desk.running());
