@@ -134,9 +134,9 @@ TEST(PrecisionOfAJob, TheHeaderSaysWhatEachKindOfDeviceComputesIn) {
     TrainOptions o = options();
     EXPECT_EQ(precision_facts(o, map), "precision f32 on CPUs");
     map.ranks[1].device = "cuda:0";
-    EXPECT_EQ(precision_facts(o, map), "precision tf32 on GPUs, f32 on CPUs");
+    EXPECT_EQ(precision_facts(o, map), "precision f32 on CPUs, tf32 on GPUs");
     o.precision = PrecisionChoice::kF32;
-    EXPECT_EQ(precision_facts(o, map), "precision f32 on GPUs, f32 on CPUs");
+    EXPECT_EQ(precision_facts(o, map), "precision f32 on CPUs, f32 on GPUs");
 }
 
 /// The run of a rig with a checkpoint that was written on a GPU, begun by default.
