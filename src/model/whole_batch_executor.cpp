@@ -119,11 +119,13 @@ private:
         if (most == 0) {
             return 0;
         }
-        std::int64_t fits = most;
-        try {
-            fits = largest_within(plan_whole_batch(compiled_, most, staged_), free);
-        } catch (const OutOfMemory&) {  // the tensors alone have to do
-        }
+        const std::int64_t fits = [&] {
+            try {
+                return largest_within(plan_whole_batch(compiled_, most, staged_), free);
+            } catch (const OutOfMemory&) {
+                return most;  // the tensors alone have to do
+            }
+        }();
         if (!plans_.contains(most)) {
             forget(most);
         }

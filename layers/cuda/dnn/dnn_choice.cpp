@@ -255,7 +255,9 @@ private:
             return {};
         }
         for (std::size_t i = 0; i < tried.size(); ++i) {
-            seconds[i] = compiled(all[tried[i].candidate]) ? kInfiniteSeconds : seconds[i];
+            if (compiled(all[tried[i].candidate])) {
+                seconds[i] = kInfiniteSeconds;
+            }
         }
         const int precompiled = index_of_least(seconds);
         Tried& best = tried[static_cast<std::size_t>(fastest)];
