@@ -85,7 +85,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
     cohort_test_properties(${name} TIMEOUT 900 LABELS on_cpu)
   endfunction()
   cohort_add_on_cpu_test(layers
-    "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:Texts/*cuda_bf16*:Texts/*cuda_f16*:Structures/*cuda_f16*:-*conv_32x8x8*:*conv_33x8x7*:*conv_128x*:*conv_130x*:*cuda_bf16_attention_1100*")
+    "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:Texts/*cuda_bf16*:Structures/*cuda_f16*:-*conv_32x8x8*:*conv_33x8x7*:*conv_128x*:*conv_130x*:*cuda_bf16_attention_1100*")
   cohort_add_on_cpu_test(exact "*cuda_*:-*cuda_tf32*")
   cohort_add_on_cpu_test(input "*cuda_*")
   cohort_add_on_cpu_test(networks
