@@ -311,6 +311,10 @@ TYPED_TEST(DenseKernels, SquaredErrorAddsUp) {
     EXPECT_NEAR(sums[0].loss, loss, 1e-4);
     EXPECT_EQ(arrivals, 0U);
     EXPECT_EQ(sums[0].correct, 0);
+    LossWork later = work;
+    later.adds = true;
+    squared_error(nullptr, later);
+    EXPECT_NEAR(sums[0].loss, 2 * loss, 2e-4);
 }
 
 TYPED_TEST(DenseKernels, LstmWeightsThereAndBack) {

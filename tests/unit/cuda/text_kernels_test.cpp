@@ -116,6 +116,7 @@ Row cross_entropy_of(std::vector<float>& logits, std::int32_t label) {
     std::vector<LossSums> partial(kMostLossSums);
     LossSums total;
     const StepValues step;
+    unsigned arrivals = 0;
     cross_entropy(nullptr, {.slice = {.samples = 1,
                                       .logits = logits.data(),
                                       .labels = &label,
@@ -123,7 +124,8 @@ Row cross_entropy_of(std::vector<float>& logits, std::int32_t label) {
                             .outputs = static_cast<std::int64_t>(logits.size()),
                             .step = &step,
                             .partial = partial.data(),
-                            .total = &total});
+                            .total = &total,
+                            .arrivals = &arrivals});
     return {total.loss, total.correct};
 }
 
