@@ -14,7 +14,7 @@ struct ImageCrop {
 };
 
 /// Samples of one byte per value as a set stores them, and what makes a network's input of them on
-/// a device: the crop, then (x - mean) / std. Pointers into memory of whoever hands them over.
+/// a device: the crop, then (x - mean) / std. The memory belongs to the caller.
 struct StoredSamples {
     const std::uint8_t* values = nullptr;  ///< [N, C,H,W] or [N, F]
     const ImageCrop* crops = nullptr;      ///< [N]; of [F] not looked at

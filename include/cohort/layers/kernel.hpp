@@ -108,7 +108,7 @@ struct KernelBinding {
     /// The first gradient is added to what a kernel that ran earlier in the backward pass has
     /// assigned: both share the parameter (tied weights). Only embedding and linear do so.
     bool adds = false;
-    /// The gradient of KernelTraits::adding_input is added to what is there.
+    /// Backward adds the gradient of input KernelTraits::adding_input to the gradient in its place.
     bool adds_input_gradient = false;
 };
 
@@ -124,8 +124,9 @@ struct KernelTraits {
     /// Input whose gradient equals the output's gradient once the first backward pass has run
     /// (residual branch); the kernel then never writes it. -1: none.
     int pass_through_input = -1;
-    /// Input to whose gradient backward can add, where KernelBinding says that something is there.
-    /// For others the executor lets it assign to other memory, and adds. -1: none.
+    /// Number of the input to whose gradient backward can add its own, see
+    /// KernelBinding::adds_input_gradient. Gradients of other inputs are assigned to scratch memory
+    /// where another layer's gradient is in their place, and the executor adds them. -1: none.
     int adding_input = -1;
     bool is_view = false;          ///< output is the input's memory under another shape
     std::size_t weight_bytes = 0;  ///< parameters read per slice; large weights want large slices

@@ -95,10 +95,10 @@ public:
     /// @return std::nullopt when the observer interrupted the step
     virtual std::optional<BatchResult> train_step(const BatchView& batch, std::uint64_t seed,
                                                   StepObserver& observer) = 0;
-    /// Begins to copy a batch that train_step() would take, with a serial number, to the device,
-    /// beside the step in progress; the memory behind it stays in place until then. A train_step()
-    /// that gets the batch with that number finds it there, unless another was prefetched since;
-    /// nobody has to ask for it. Does nothing where nothing is gained.
+    /// Begins to copy the next step's batch to the device, beside the step in progress.
+    /// train_step() takes the copy of the batch with the same serial number; where another batch
+    /// was prefetched since, it copies the batch itself. The batch's memory stays in place until
+    /// then. On the CPU this does nothing.
     virtual void prefetch(const BatchView& /*batch*/) {}
     /// Forward in inference mode (running statistics, no dropout).
     virtual BatchResult evaluate(const BatchView& batch) = 0;
