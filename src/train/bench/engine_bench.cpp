@@ -62,8 +62,10 @@ Graph make_bench_model(const std::string& name) {
     if (reads_text(name)) {
         return make_model(name, {.shape = Shape{35}, .classes = 28782, .tokens = true});
     }
-    return name == "resnet50" ? make_model(name, Shape{3, 224, 224}, 1000)
-                              : make_model(name, Shape{3, 32, 32}, 10);
+    if (name == "resnet50") {
+        return make_model(name, Shape{3, 224, 224}, 1000);
+    }
+    return make_model(name, name == "lenet" ? Shape{1, 28, 28} : Shape{3, 32, 32}, 10);
 }
 
 }  // namespace

@@ -36,9 +36,9 @@ struct EngineBenchResult {
 };
 
 /// Times whole training steps (forward, backward, SGD with momentum 0.9 and weight decay 5e-4) on
-/// synthetic data: 3x32x32 and 10 classes; 3x224x224 and 1000 classes for resnet50; windows of
-/// 35 tokens out of 28782 for language models; for "lstm-layer", which is not in the zoo, 30
-/// positions of 64 features through a layer of 64 units. Blocks.
+/// synthetic data: 3x32x32 and 10 classes; 1x28x28 for lenet; 3x224x224 and 1000 classes for
+/// resnet50; windows of 35 tokens out of 28782 for language models; for "lstm-layer", which is not
+/// in the zoo, 30 positions of 64 features through a layer of 64 units. Blocks.
 /// Errors: those of make_model, make_device and Replica.
 [[nodiscard]] EngineBenchResult bench_engine(const EngineBenchOptions& options);
 
