@@ -71,7 +71,8 @@ class BenchEngineCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         value(app, "--model", options_.model,
-              "Network; resnet50 gets 3x224x224, lenet 1x28x28, lstm, transformer and gpt 35 of 28782 "
+              "Network; resnet50 gets 3x224x224, lenet 1x28x28, lstm, transformer and gpt 35 of "
+              "28782 "
               "tokens, lstm-layer 30 positions of 64, others 3x32x32")
             ->type_name("NAME");
         value(app, "--batch", options_.batch, "Samples per step", kBatchLimits);
