@@ -6,8 +6,8 @@
 # the others' speed. Can be run again; what is there is kept, the training starts from its beginning.
 #
 # Before it trains, the script measures some updates and says how long the rest will take. Without
-# --samples and --epochs a network for images trains on as many as this machine's cores manage in 40 s,
-# at most one epoch, so that all of it ends within about two minutes.
+# --samples and --epochs a network for images trains on as many as this machine's cores manage in
+# TRAINING_S seconds (40), at most one epoch, so that all of it ends within about two minutes.
 #
 #   jobs/quickstart.sh [TRAIN-OPTION...]    e.g. --arch servers --mode asgd
 #   jobs/quickstart.sh --model lstm         a language model of the King James Bible, which then writes
@@ -15,7 +15,8 @@
 # Takes every option of `cohort train`; what is given, here or in a --config file, replaces the
 # choice made below, and the comparison of ssgd and adaptive is left out. With --arch, --out or
 # --config there is one training instead of two. Relative paths start at the root of the source
-# tree. WORKERS=N in the environment: another number of workers.
+# tree. WORKERS=N and TRAINING_S=SECONDS in the environment: another number of workers (4), other
+# seconds for a training.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,6 +24,7 @@ idx_folder=/usr/share/datasets/fashion-mnist
 data=data/fashion-mnist.h5
 runs=runs/quickstart
 workers=${WORKERS:-4}
+training_s=${TRAINING_S:-40}
 accuracy=0.80
 build=build/release
 cohort=$build/jobs/cohort
@@ -131,7 +133,7 @@ train_with() {
 # measure TRAININGS [OPTION...]: says how long so many trainings take together, from the last of some
 # updates of the same job; without --samples and --epochs it first chooses the number of samples.
 measure() {
-    local trainings=$1 folder updates=20
+    local trainings=$1 folder updates=20 status
     shift
     if given --resume --inject --dry-run --target-accuracy --target-loss; then
         given --samples --epochs || options+=(--epochs 1)
@@ -142,27 +144,27 @@ measure() {
     folder=$(mktemp -d)
     "$cohort" train "${command[@]}" --dump-config |
         sed -E '/^(samples|epochs|out|record-.*|timeline|tensorboard|metrics-.*) = /d' >"$folder/probe.toml"
-    if ! COHORT=$cohort jobs/launch.sh -n "$ranks" -- train --config "$folder/probe.toml" \
+    COHORT=$cohort jobs/launch.sh -n "$ranks" -- train --config "$folder/probe.toml" \
         --samples $((updates * workers * $(setting batch))) --log-every-s 0.1 --out "$folder/out" \
-        >"$folder/log" 2>&1; then
+        >"$folder/log" 2>&1 || {
+        status=$?
         cat "$folder/log"
         rm -r "$folder"
-        exit 3
-    fi
+        exit "$status"
+    }
     read -r samples sentence < <(python3 - "$folder/out/metrics.jsonl" "$trainings" "$text" \
-        "$(setting samples)" "$(setting epochs)" <<'END'
+        "$(setting samples)" "$(setting epochs)" "$training_s" <<'END'
 import json
 import sys
 
-BUDGET_S = 40  # of one training
-path, trainings, text, samples, epochs = sys.argv[1:]
+path, trainings, text, samples, epochs, training_s = sys.argv[1:]
 with open(path, encoding="utf-8") as lines:
     events = [json.loads(line) for line in lines]
 speed = [event["samples_per_s"] for event in events if event["event"] == "train"][-1]
 epoch = events[0]["train_samples"]
 chosen = int(samples) or int(epochs) * epoch
 if not chosen:
-    chosen = epoch if text == "yes" else min(epoch, int(BUDGET_S * speed))
+    chosen = epoch if text == "yes" else max(1, min(epoch, int(float(training_s) * speed)))
 seconds = int(trainings) * chosen / speed
 unit = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
 print(chosen, f"{speed:.0f} samples/s: training on {chosen:,} samples"
@@ -252,8 +254,8 @@ print("\n== result")
 print(f"{'':22}" + "".join(f"{row['arch'] + ' ' + row['mode']:>20}" for _, row in rows))
 for title, text in (
         ("ranks", lambda r: f"{r['servers']} + {r['workers']}" if r["servers"] else r["workers"]),
-        ("test accuracy", lambda r: f"{100 * r['test_accuracy']:.2f} %"),
-        ("test loss", lambda r: f"{r['test_loss']:.4f}"),
+        ("test accuracy", lambda r: "" if r.get("test_accuracy") is None else f"{100 * r['test_accuracy']:.2f} %"),
+        ("test loss", lambda r: "" if r["test_loss"] is None else f"{r['test_loss']:.4f}"),
         ("test perplexity", lambda r: f"{r['test_perplexity']:.2f}" if "test_perplexity" in r else ""),
         ("training speed", lambda r: f"{r['samples_per_s']:.0f} samples/s"),
         ("wall time", lambda r: f"{r['wall_s']:.1f} s"),
@@ -261,7 +263,8 @@ for title, text in (
     if any(text(row) for _, row in rows):
         print(f"{title:22}" + "".join(f"{text(row):>20}" for _, row in rows))
 for out, _ in rows:
-    print(f"model and metrics     {out}/model.h5, {out}/metrics.jsonl")
+    print("model and metrics     " + ", ".join(file for file in (f"{out}/model.h5", f"{out}/metrics.jsonl")
+                                                if os.path.exists(file)))
 END
 
 if [[ $text == yes ]]; then
