@@ -13,7 +13,7 @@ import sys
 import time
 
 import cli_support
-from cli_support import ProgramTest, events, tensors
+from cli_support import ProgramTest, events, left_s, tensors, wait_until
 
 ROOT = None
 SAMPLES = 100000
@@ -67,14 +67,11 @@ class LaunchTrain(ProgramTest):
 
     def wait_for(self, launcher, event):
         metrics = self.out() / "metrics.jsonl"
-        limit = time.monotonic() + 60
-        while not (metrics.exists() and f'"{event}"' in metrics.read_text()):
-            self.assertIsNone(launcher.poll(), "ended early")
-            self.assertLess(time.monotonic(), limit, f"no {event} in {metrics}")
-            time.sleep(0.01)
+        wait_until(lambda: metrics.exists() and f'"{event}"' in metrics.read_text(), f"{event} in {metrics}",
+                   lambda: launcher.poll() is None)
 
     def finish(self, launcher, code):
-        messages = launcher.communicate(timeout=100)[1]
+        messages = launcher.communicate(timeout=left_s())[1]
         self.assertEqual(launcher.returncode, code, messages)
         return messages
 

@@ -4,10 +4,9 @@
 import shutil
 import signal
 import subprocess
-import time
 
 import cli_support
-from cli_support import ProgramTest, events, tensors
+from cli_support import ProgramTest, events, left_s, tensors, wait_until
 
 ARGUMENTS = ["--samples", 60000, "--lr", 0.02, "--lr-schedule", "cosine:0.1",
              "--augment", "pad-crop:1,flip"]
@@ -21,15 +20,12 @@ class Stopping(ProgramTest):
                    "--model", "smallcnn", "--batch", 20, "--threads", 1, "--deterministic",
                    "--log-every-s", 0.01, *ARGUMENTS]
         with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as run:
-            limit = time.monotonic() + 60
             metrics = self.out() / "metrics.jsonl"
-            while time.monotonic() < limit and run.poll() is None:
-                if metrics.exists() and '"train"' in metrics.read_text():
-                    break
-                time.sleep(0.005)
+            wait_until(lambda: metrics.exists() and '"train"' in metrics.read_text(), "it trains",
+                       lambda: run.poll() is None)
             while_it_runs()
             run.send_signal(number)
-            messages = run.communicate(timeout=60)[1]
+            messages = run.communicate(timeout=left_s())[1]
         return run.returncode, messages
 
     def test_each_signal_checkpoints_and_resumes_bit_for_bit(self):
