@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,28 @@ def make_data(folder):
             np.save(inputs[-1], values)
     run("import", *inputs, "--output", folder / "data.h5")
     return folder / "data.h5"
+
+
+def ranks_of(launcher):
+    """World rank -> process id of cohort below jobs/launch.sh, with mpirun's children in sessions of their own."""
+    children, found = {}, {}
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(path)
+    below = children.get(launcher.pid, [])
+    while below:
+        path = below.pop()
+        below += children.get(int(path.name), [])
+        try:
+            if os.readlink(path / "exe") == str(PROGRAM):
+                variables = (path / "environ").read_bytes().decode(errors="replace")
+                found[int(re.search(r"\bOMPI_COMM_WORLD_RANK=(\d+)", variables)[1])] = int(path.name)
+        except OSError:
+            continue  # it has ended
+    return found
 
 
 def worked_s(process):

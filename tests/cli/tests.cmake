@@ -29,6 +29,8 @@ cohort_add_cli_test(install/tree WORDS ${PROJECT_BINARY_DIR} PROPERTIES PROCESSO
 cohort_add_cli_test(install/package WORDS ${PROJECT_BINARY_DIR} PROPERTIES TIMEOUT 600 LABELS long)
 cohort_add_cli_test(sweep PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(launch_train WORDS ${PROJECT_SOURCE_DIR} PROPERTIES PROCESSORS 2)
+cohort_add_cli_test(models/fashion_mnist WORDS ${PROJECT_SOURCE_DIR} PROPERTIES PROCESSORS 2 LABELS mpi fault)
+set_tests_properties(cli_models_fashion_mnist_test PROPERTIES SKIP_RETURN_CODE 77)
 # With a program in place of cohort.
 add_test(NAME cli_launch_test COMMAND Python3::Interpreter
   ${CMAKE_CURRENT_SOURCE_DIR}/cli/launch_test.py ${PROJECT_SOURCE_DIR})

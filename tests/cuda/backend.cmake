@@ -7,6 +7,7 @@ add_library(cohort_test_gpu STATIC
   support/gpu/gpu_backend.cpp support/gpu/gpu_cases.cpp support/gpu/text_cases.cpp)
 target_link_libraries(cohort_test_gpu PUBLIC cohort_test_reference PRIVATE cohort_build_settings)
 set_target_properties(cohort_test_gpu PROPERTIES CXX_EXTENSIONS OFF)
+cohort_compile_together(cohort_test_gpu)
 if(COHORT_GPU_REQUIRED)
   target_compile_definitions(cohort_test_gpu PRIVATE COHORT_GPU_REQUIRED)
 endif()
