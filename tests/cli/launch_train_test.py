@@ -17,7 +17,7 @@ from cli_support import ProgramTest, events, left_s, ranks_of, tensors, wait_unt
 
 ROOT = None
 RANKS = 4
-SAMPLES = 100000
+SAMPLES = 6000  # three seconds and more, which a rank spends asleep
 ARCHITECTURES = {"ring": ["--arch", "ring"], "servers": ["--arch", "servers", "--servers", 1]}
 
 
@@ -39,7 +39,8 @@ class LaunchTrain(ProgramTest):
         command = [ROOT / "jobs/launch.sh", "-n", RANKS, "--interfaces", "lo", *options, "--", "train",
                    "--data", self.data, "--out", self.out(), "--model", "smallcnn", "--batch", 10,
                    "--threads", 1, "--deterministic", "--log-every-s", 0.01,
-                   "--samples", SAMPLES, *arguments]
+                   "--samples", SAMPLES,
+                   "--inject", "rank=1,delay=20ms", *arguments]
         return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True,
                                 env={**os.environ, "COHORT": str(cli_support.PROGRAM)})
 
@@ -94,7 +95,7 @@ class LaunchTrain(ProgramTest):
 
     def test_after_a_killed_rank_it_starts_again(self):
         for words in self.each_architecture():
-            launcher = self.start(*words, "--checkpoint-every-samples", 2000, "--lost-after-s", 2,
+            launcher = self.start(*words, "--checkpoint-every-samples", 1000, "--lost-after-s", 2,
                                   "--max-lost", 0, options=["--restarts", 1])
             self.wait_for(launcher, "checkpoint")
             os.kill(ranks_of(launcher)[RANKS - 1], signal.SIGKILL)

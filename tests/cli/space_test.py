@@ -43,7 +43,7 @@ class SmallDisk(ProgramTest):
     def test_old_checkpoints_are_given_up_for_the_model(self):
         disk = self.disk(40 * MIB)
         command = [str(cli_support.PROGRAM), *map(str, self.words(
-            disk, "--samples", 600, "--inject", "rank=0,delay=50ms", "--seed", 3))]
+            disk, "--samples", 600, "--inject", "rank=0,delay=150ms", "--seed", 3))]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as job:
             wait_until(lambda: len(self.checkpoints(disk)) >= 2, "two checkpoints", lambda: job.poll() is None)
             self.fill(disk)

@@ -8,8 +8,9 @@ import subprocess
 import cli_support
 from cli_support import ProgramTest, events, left_s, tensors, wait_until
 
-ARGUMENTS = ["--samples", 60000, "--lr", 0.02, "--lr-schedule", "cosine:0.1",
-             "--augment", "pad-crop:1,flip"]
+SAMPLES = 4000  # three seconds and more, most of them asleep
+ARGUMENTS = ["--samples", SAMPLES, "--lr", 0.02, "--lr-schedule", "cosine:0.1",
+             "--augment", "pad-crop:1,flip", "--inject", "rank=0,delay=15ms"]
 
 
 class Stopping(ProgramTest):
@@ -38,13 +39,13 @@ class Stopping(ProgramTest):
                 self.assertEqual(code, 75, messages)
                 stopped = events(self.out(), "summary")[-1]
                 self.assertEqual(stopped["stop_reason"], "signal")
-                self.assertLess(stopped["samples_applied"], 60000)
+                self.assertLess(stopped["samples_applied"], SAMPLES)
                 self.assertEqual(events(self.out(), "checkpoint")[-1]["samples_applied"],
                                  stopped["samples_applied"])
                 command = messages.split("to continue: ")[1].splitlines()[0]
                 done = cli_support.call([command], shell=True)
                 self.assertIn(f"{stopped['samples_applied']} samples applied", done.stderr)
-                self.assertEqual(events(self.out())[-1]["samples_applied"], 60000)
+                self.assertEqual(events(self.out())[-1]["samples_applied"], SAMPLES)
                 self.assertEqual(tensors(self.out()), tensors(straight))
                 shutil.rmtree(self.out())
 
