@@ -82,7 +82,7 @@ class LaunchTrain(ProgramTest):
 
     def test_a_killed_rank_leaves_code_and_reason(self):
         for words in self.each_architecture():
-            launcher = self.start(*words, "--lost-after-s", 2, "--max-lost", 0)
+            launcher = self.start(*words, "--max-lost", 0)
             self.wait_for(launcher, "train")
             os.kill(ranks_of(launcher)[RANKS - 1], signal.SIGKILL)
             self.assertIn("has died", self.finish(launcher, 4))
@@ -95,7 +95,7 @@ class LaunchTrain(ProgramTest):
 
     def test_after_a_killed_rank_it_starts_again(self):
         for words in self.each_architecture():
-            launcher = self.start(*words, "--checkpoint-every-samples", 1000, "--lost-after-s", 2,
+            launcher = self.start(*words, "--checkpoint-every-samples", 1000,
                                   "--max-lost", 0, options=["--restarts", 1])
             self.wait_for(launcher, "checkpoint")
             os.kill(ranks_of(launcher)[RANKS - 1], signal.SIGKILL)

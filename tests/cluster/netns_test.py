@@ -16,8 +16,8 @@ import socket, sys, time
 with socket.create_server(("", 7000)) as server:
     print("ready", flush=True)
     stream = server.accept()[0]
-    stream.recv(1)
-    started, count = time.monotonic(), 0
+    started, count = time.monotonic(), 0  # before anything is sent, however late this process runs
+    stream.sendall(b"x")
     while block := stream.recv(1 << 20):
         count += len(block)
     print(8 * count / (time.monotonic() - started))
@@ -25,6 +25,7 @@ with socket.create_server(("", 7000)) as server:
 SEND = r'''
 import socket, sys
 with socket.create_connection((sys.argv[1], 7000)) as stream:
+    stream.recv(1)
     stream.sendall(bytes(int(sys.argv[2])))
 '''
 

@@ -170,7 +170,7 @@ class Training(SlurmTest):
             with self.subTest(launcher=launcher):
                 number = self.submit_training(
                     "--arch", "ring", "--samples", 20000, "--log-every-s", "0.1", "--inject", slow,
-                    "--lost-after-s", 2, "--checkpoint-every-samples", 1000,
+                    "--lost-after-s", 5, "--checkpoint-every-samples", 1000,
                     COHORT_LAUNCH_OPTIONS=f"--launcher {launcher} --restarts 1")
                 self.wait_for_event(number, "checkpoint")
                 victim = next(pid for pid in self.slurm.hosts.processes(1)
