@@ -35,11 +35,13 @@ step "packages"
 jobs/install_deps.sh
 
 step "build"
-launcher=()
-if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+configure=()
+if [[ -e $build/CMakeCache.txt ]]; then # it goes on as it began, with its tests: nothing is compiled twice
+    ! grep -q '^COHORT_BUILD_TESTS:BOOL=ON' "$build/CMakeCache.txt" || configure=(-DCOHORT_BUILD_TESTS=ON)
+elif command -v ccache >/dev/null; then
+    configure=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
-cmake --preset release "${launcher[@]}"
+cmake --preset release "${configure[@]}"
 cmake --build "$build" --parallel "$(nproc)" --target cohort
 
 arguments=("$@")

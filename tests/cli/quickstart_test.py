@@ -13,7 +13,7 @@ import sys
 from unittest import mock
 
 import cli_support
-from cli_support import ProgramTest, events
+from cli_support import ProgramTest, events, left_s
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/tools"))
@@ -45,7 +45,7 @@ class Quickstart(ProgramTest):
     def run_script(self, *arguments, code=0):
         done = subprocess.run(
             ["jobs/quickstart.sh", *map(str, arguments)],
-            cwd=self.tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+            cwd=self.tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=left_s(), check=False,
             env={**os.environ, "PATH": f"{self.tree}/tools:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, code, done.stdout)
         return done.stdout

@@ -9,11 +9,10 @@ import json
 import os
 import signal
 import subprocess
-import time
 import xml.dom.minidom
 
 import cli_support
-from cli_support import ProgramTest, call, events, run
+from cli_support import ProgramTest, call, events, left_s, run, wait_until
 
 SHADES = "·░▒▓█"
 
@@ -146,11 +145,9 @@ class Recorded(ProgramTest):
                                            "rank=1,cpu=0.5"),
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env={**os.environ, "OMP_WAIT_POLICY": "passive"}) as job:
-            end = time.monotonic() + 60
-            while time.monotonic() < end and job.poll() is None and not self.lines_logged():
-                time.sleep(0.1)
+            wait_until(self.lines_logged, "lines in the log", lambda: job.poll() is None)
             job.send_signal(signal.SIGTERM)
-            text, _ = job.communicate(timeout=60)
+            text, _ = job.communicate(timeout=left_s())
         self.assertIn("signal", text)
         self.check_slow_worker("worker:0", 0.5)
 

@@ -12,6 +12,7 @@ target_include_directories(cohort_test_reference PUBLIC ${CMAKE_CURRENT_SOURCE_D
 target_link_libraries(cohort_test_reference
   PUBLIC cohort::model GTest::gtest PRIVATE cohort_build_settings)
 set_target_properties(cohort_test_reference PROPERTIES CXX_EXTENSIONS OFF)
+cohort_compile_together(cohort_test_reference)
 
 cohort_add_unit_tests(layers LIBS cohort_test_gpu TOPICS conv reference sequence text window)
 cohort_test_other_kernels(layers_conv_test)
