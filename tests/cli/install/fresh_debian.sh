@@ -66,7 +66,7 @@ git -C "$root/root/cohort" reset --quiet --hard FETCH_HEAD
 # inside COMMAND...: runs it in the clone.
 inside() {
     # shellcheck disable=SC2016  # expanded inside
-    unshare --mount --pid --fork --kill-child=KILL bash -c '
+    setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child=KILL bash -c '
         set -e
         root=$1
         shift
