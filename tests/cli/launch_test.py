@@ -16,7 +16,6 @@ import unittest
 
 from launch_support import LaunchTest, running, wait_until
 
-# Its daemons do not do with the loopback interface alone.
 OPEN_MPI_5 = shutil.which("prte_info") is not None
 
 
@@ -330,11 +329,17 @@ class CommandLine(LaunchTest):
                      "--mca osc ^rdma", "--mca plm_rsh_no_tree_spawn 1", "--enable-recovery",
                      "--mca btl_tcp_if_include lo"):
             self.assertIn(text, line)
+        # Open MPI 5 does not let its daemons do with the loopback interface alone.
         self.assertEqual("--mca oob_tcp_if_include lo" in line, not OPEN_MPI_5)
         line = self.dry("--tcp-only", "--mca", "pml", "ucx", "--hosts", "a:2,b:2")
         for text in ("--mca btl self,tcp", "--mca pml ucx", "--host a:2,b:2"):
             self.assertIn(text, line)
         self.assertEqual(line.count("--mca pml"), 1)
+
+    def test_own_address_in_hosts(self):
+        for address in subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split():
+            name = os.uname().nodename if OPEN_MPI_5 else address  # it gives an address one slot
+            self.assertIn(f"--host b:2,{name}:3,c,{name} ", self.dry("--hosts", f"b:2,{address}:3,c,{address}"))
 
     def dry_alone(self, *options, **environment):
         """Without the test's own --interfaces; returns the command and what was said."""
