@@ -49,6 +49,10 @@ class ExitCodes(LaunchTest):
         done = self.launch("rank and os.kill(os.getpid(), signal.SIGKILL)", code=137)
         self.assertIn("rank 1 was killed by signal 9", done.stderr)
 
+    def test_a_job_that_had_begun_and_says_nothing_was_not_done(self):
+        self.launch("pathlib.Path(out).mkdir(exist_ok=True)\n"
+                    "pathlib.Path(out, 'metrics.jsonl').write_text(f'{rank} {call}')\n", code=4)
+
     def test_a_rank_that_fails_alone_ends_the_job(self):
         before = time.monotonic()
         done = self.launch("sys.exit(127) if rank == 1 else wait_for_stop()", code=127)
