@@ -84,6 +84,15 @@ if(NOT missing)
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
+    # nvcc's own warnings, and the host compiler's of the code it makes.
+    set(options --expt-relaxed-constexpr --extended-lambda
+      -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers)
+    cohort_warnings_are_errors(are_errors
+      ${CMAKE_CUDA_COMPILER_ID} ${CMAKE_CUDA_COMPILER_VERSION} ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION})
+    if(are_errors)
+      list(APPEND options -Werror=all-warnings -Xcompiler=-Werror)
+    endif()
+    target_compile_options(cohort_build_settings INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${options}>")
     add_library(cohort_cuda_headers INTERFACE)
     target_include_directories(cohort_cuda_headers SYSTEM INTERFACE
       ${COHORT_CUDNN_INCLUDE} ${COHORT_CUBLASLT_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS})

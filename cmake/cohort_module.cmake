@@ -4,6 +4,7 @@
 # sanitizers. Dependencies between modules are declared here and checked against the include
 # directives by the ctest entry `include_directions`.
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # for clang-tidy
+include(cohort_warnings)
 
 add_library(cohort_build_settings INTERFACE)
 target_compile_features(cohort_build_settings INTERFACE cxx_std_20)
@@ -22,16 +23,14 @@ if(COHORT_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Sources that are compiled together are no headers, and not each other's surroundings.
   list(APPEND cohort_warnings -Wno-shadow -Wshadow=local -Wno-subobject-linkage)
 endif()
-# nvcc's own warnings, and the host compiler's of the code it makes.
-set(cohort_cuda_options --expt-relaxed-constexpr --extended-lambda
-  -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers)
-if(COHORT_WERROR)
+cohort_warnings_are_errors(are_errors ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION})
+if(are_errors)
   list(APPEND cohort_warnings -Werror)
-  list(APPEND cohort_cuda_options -Werror=all-warnings -Xcompiler=-Werror)
+elseif(COHORT_WERROR)
+  message(STATUS "Warnings are no errors: ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} is not CI's compiler")
 endif()
 target_compile_options(cohort_build_settings INTERFACE
-  "$<$<COMPILE_LANGUAGE:C,CXX>:${cohort_warnings}>"
-  "$<$<COMPILE_LANGUAGE:CUDA>:${cohort_cuda_options}>")
+  "$<$<COMPILE_LANGUAGE:C,CXX>:${cohort_warnings}>")
 if(COHORT_SANITIZE)
   target_compile_options(cohort_build_settings INTERFACE
     "$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${COHORT_SANITIZE};-fno-omit-frame-pointer>")

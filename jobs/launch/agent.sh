@@ -26,9 +26,14 @@ if [[ -z $uri || $words != *--daemonize* ]]; then # a daemon that stays on the c
 fi
 check="sh -s '$uri' '$(value ess_base_vpid)' 20"
 daemon=orted
-[[ $words != *prte_hnp_uri* ]] || daemon=prted
+if [[ $words != *prte_hnp_uri* ]]; then
+    words="$words && $check"
+else # its first process stays for as long as the daemon, which it has made
+    daemon=prted
+    words="{ $words; } </dev/null >/dev/null 2>&1 & $check \$!"
+fi
 code=0
-timeout --kill-after=1 30 "${agent[@]}" "$host" "$words && $check" <"$here/daemon.sh" || code=$?
+timeout --kill-after=1 30 "${agent[@]}" "$host" "$words" <"$here/daemon.sh" || code=$?
 case $code in
     0) exit 0 ;;
     124 | 137) reason="${agent[0]} has not done its part within 30 s" ;;

@@ -136,6 +136,20 @@ agent_words() {
     done <<<"$given:"
 }
 
+# The hosts for --host. Where it has an address of this host, Open MPI 5 gives this host one slot, however
+# many are asked for: the host is named instead.
+hosts_for_mpirun() {
+    local list=",$hosts," address
+    if [[ $settings_of_mpi == *prte_default_hostfile* ]]; then
+        for address in $(hostname -I 2>/dev/null || true); do
+            list=${list//",$address:"/",$(uname -n):"}
+            list=${list//",$address,"/",$(uname -n),"}
+        done
+    fi
+    list=${list#,}
+    echo "${list%,}"
+}
+
 # Sets `command`, all words from the launcher to the program and its arguments.
 build_command() {
     local name
@@ -162,7 +176,7 @@ build_command() {
     fi
     ((EUID != 0)) || command+=(--allow-run-as-root)
     [[ -z $ranks ]] || command+=(-n "$ranks")
-    [[ -z $hosts ]] || command+=(--host "$hosts")
+    [[ -z $hosts ]] || command+=(--host "$(hosts_for_mpirun)")
     [[ -z $hostfile ]] || command+=(--hostfile "$hostfile")
     command+=("${binding[@]}")
     for name in $(printf '%s\n' "${!mca[@]}" | sort); do

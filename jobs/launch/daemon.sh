@@ -1,6 +1,7 @@
 # Part of ../launch.sh, run on a host by agent.sh: waits until the host's daemon (orted, with Open MPI 5
 # prted) has reached mpirun.
-# $1, $2: mpirun's addresses and the daemon's number, both on its command line; $3: at most so many seconds.
+# $1, $2: mpirun's addresses and the daemon's number, both on its command line; $3: at most so many seconds;
+# $4: the process that starts the daemon, if that goes on.
 # Ends with 0; 97: there is no such daemon any more; 98: the time is up, the daemon is ended.
 # shellcheck shell=sh
 trap '' HUP TERM
@@ -26,14 +27,31 @@ find_daemon() {
     done 2>/dev/null
 }
 
-daemon=$(find_daemon)
-[ -n "$daemon" ] || exit 97
+# Whether one of these processes runs; one that has ended and was not collected has no command line.
+runs() {
+    for pid; do
+        [ -z "$(tr -d '\0' <"/proc/$pid/cmdline")" ] || return 0
+    done 2>/dev/null
+    return 1
+}
+
+while
+    daemon=$(find_daemon) # prted is two processes
+    [ -z "$daemon" ]
+do
+    runs ${4:+"$4"} || exit 97
+    sleep "$pause"
+done
 while ! connected; do
-    kill -0 "$daemon" 2>/dev/null || exit 97
+    # shellcheck disable=SC2086  # several
+    runs $daemon || exit 97
     if [ "$(date +%s)" -gt "$end" ]; then
-        kill "$daemon"
-        sleep 3
-        kill -KILL "$daemon" 2>/dev/null
+        # shellcheck disable=SC2086
+        {
+            kill $daemon
+            sleep 3
+            kill -KILL $daemon
+        } 2>/dev/null
         exit 98
     fi
     sleep "$pause"

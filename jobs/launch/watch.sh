@@ -153,6 +153,7 @@ wait_for_job() {
 # Sets `code` and `reason` from what the job left behind, if it did.
 read_exit_code() {
     local first rank
+    [[ -z $out ]] || ls "$out" >/dev/null 2>&1 || true # what has been written on another host is seen from here on
     if left_code; then
         { read -r code && read -r reason; } <"$out/exit_code" || true
         if [[ ! $code =~ ^[0-9]{1,3}$ ]]; then
@@ -170,6 +171,9 @@ read_exit_code() {
         if ((code > 128)); then
             reason="rank $rank was killed by signal $((code - 128))"
         fi
+    elif [[ -n $out ]] && ((code == 0)) && has_begun; then
+        code=4 # mpirun of Open MPI 5 ends all ranks when it has lost the daemon of a host, and ends with 0
+        reason="$launcher has ended the job in its middle"
     fi
 }
 

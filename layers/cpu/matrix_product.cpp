@@ -97,13 +97,14 @@ void MatrixProduct::operator()(char transpose_a, char transpose_b, std::int64_t 
     const std::uint16_t* short_a = rounded(a, turned_a ? k : m, turned_a ? m : k, lda, operands[0]);
     const std::uint16_t* short_b = rounded(b, turned_b ? n : k, turned_b ? k : n, ldb, operands[1]);
     dnnl_checked("matrix product", [&] {
-        const Product& product = product_of({.transposed_a = turned_a,
-                                             .transposed_b = turned_b,
-                                             .adds = beta != 0.0F,
-                                             .m = m,
-                                             .n = n,
-                                             .k = k,
-                                             .ldc = ldc});
+        const Problem problem{.transposed_a = turned_a,
+                              .transposed_b = turned_b,
+                              .adds = beta != 0.0F,
+                              .m = m,
+                              .n = n,
+                              .k = k,
+                              .ldc = ldc};
+        const Product& product = product_of(problem);
         scratch.resize(product.scratch.get_size());
         execute("matrix product", product.primitive,
                 {{DNNL_ARG_SRC, wrap(product.a, short_a)},

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 import cli_support
-from cli_support import ProgramTest, call, events, images, run
+from cli_support import ProgramTest, events, images, run, run_by_rank
 
 JOB = ["--model", "smallcnn", "--batch", 20, "--threads", 1]
 
@@ -36,11 +36,7 @@ class DataTest(ProgramTest):
 
     def ranks(self, *programs):
         """A job of ranks with different arguments, one list of them for each; its log."""
-        words = [*cli_support.MPIRUN]
-        for index, arguments in enumerate(programs):
-            words += [*([":"] if index else []), "-n", 1, cli_support.PROGRAM, "train", *JOB,
-                      "--epochs", 1, *arguments]
-        return call(words, code=3).stderr
+        return run_by_rank(*(["train", *JOB, "--epochs", 1, *arguments] for arguments in programs), code=3).stderr
 
     def check_blames_sample(self, log, data, group):
         self.assertRegex(log, rf"\[{data}:/{group}/samples\] sample 177 holds a value that is not "

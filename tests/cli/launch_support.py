@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -55,7 +56,9 @@ def lose_rank_1():
 
 def wait_for_stop(code=75):
     signal.signal(signal.SIGUSR1, lambda *_: leave(code))
-    (folder / f"ready.{rank}").write_text(str(os.getpid()))
+    new = folder / f"new.{rank}"
+    new.write_text(str(os.getpid()))
+    new.rename(folder / f"ready.{rank}")
     while True:
         time.sleep(0.05)
 
@@ -74,6 +77,13 @@ def running(pid):
 
 class LaunchTest(unittest.TestCase):
     root = None  # of the tree
+
+    @classmethod
+    def setUpClass(cls):
+        # A launcher that is started in a terminal has these, tests that run in the background of a script have not.
+        for number in (signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="cohort launch ")

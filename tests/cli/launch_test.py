@@ -16,6 +16,8 @@ import unittest
 
 from launch_support import LaunchTest, left_s, running, wait_until
 
+OPEN_MPI_5 = shutil.which("prte_info") is not None
+
 
 class ExitCodes(LaunchTest):
 
@@ -46,6 +48,10 @@ class ExitCodes(LaunchTest):
         self.launch("sys.exit(3 if rank == 1 else 0)", code=3)
         done = self.launch("rank and os.kill(os.getpid(), signal.SIGKILL)", code=137)
         self.assertIn("rank 1 was killed by signal 9", done.stderr)
+
+    def test_a_job_that_had_begun_and_says_nothing_was_not_done(self):
+        self.launch("pathlib.Path(out).mkdir(exist_ok=True)\n"
+                    "pathlib.Path(out, 'metrics.jsonl').write_text(f'{rank} {call}')\n", code=4)
 
     def test_a_rank_that_fails_alone_ends_the_job(self):
         before = time.monotonic()
@@ -326,12 +332,19 @@ class CommandLine(LaunchTest):
         for text in ("--oversubscribe", "--bind-to none", "--mca btl self,vader,tcp",
                      "--mca btl_tcp_flags 0x201", "--mca mpi_yield_when_idle 1", "--mca pml ob1",
                      "--mca osc ^rdma", "--mca plm_rsh_no_tree_spawn 1", "--enable-recovery",
-                     "--mca oob_tcp_if_include lo"):
+                     "--mca btl_tcp_if_include lo"):
             self.assertIn(text, line)
+        # Open MPI 5 does not let its daemons do with the loopback interface alone.
+        self.assertEqual("--mca oob_tcp_if_include lo" in line, not OPEN_MPI_5)
         line = self.dry("--tcp-only", "--mca", "pml", "ucx", "--hosts", "a:2,b:2")
         for text in ("--mca btl self,tcp", "--mca pml ucx", "--host a:2,b:2"):
             self.assertIn(text, line)
         self.assertEqual(line.count("--mca pml"), 1)
+
+    def test_own_address_in_hosts(self):
+        for address in subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split():
+            name = os.uname().nodename if OPEN_MPI_5 else address  # it gives an address one slot
+            self.assertIn(f"--host b:2,{name}:3,c,{name} ", self.dry("--hosts", f"b:2,{address}:3,c,{address}"))
 
     def dry_alone(self, *options, **environment):
         """Without the test's own --interfaces; returns the command and what was said."""
@@ -344,8 +357,7 @@ class CommandLine(LaunchTest):
         for options in (["-n", "2"], ["--hosts", f"localhost:2,{os.uname().nodename}"]):
             line, said = self.dry_alone(*options)
             self.assertIn("--mca btl_tcp_if_include 127.0.0.1/8", line)
-            if shutil.which("prte_info") is None:  # Open MPI 5 does not let daemons have that one alone
-                self.assertIn("--mca oob_tcp_if_include 127.0.0.1/8", line)
+            self.assertEqual("--mca oob_tcp_if_include 127.0.0.1/8" in line, not OPEN_MPI_5)
             self.assertNotIn("keepalive", line)
             self.assertEqual(said, "")
         self.assertNotIn("127.0.0.1/8", self.dry_alone("-n", "2", PBS_JOBID="7")[0])

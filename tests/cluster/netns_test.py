@@ -92,6 +92,26 @@ class NetnsTest(unittest.TestCase):
                                   capture_output=True, env={**os.environ, "COHORT": "/bin/hostname"})
             self.assertEqual(sorted(done.stdout.split()), ["h0", "h0", "h1", "h1", "h2", "h2"])
 
+    def test_what_starts_a_host_ends_and_the_job_goes_on(self):
+        def starts(hosts):
+            paths = (pathlib.Path(f"/proc/{pid}/cmdline") for pid in hosts.processes(0))
+            words = (path.read_bytes().split(b"\0") for path in paths if path.exists())
+            return any(word.endswith(b"/launch/agent.sh") for command in words for word in command[:2])
+
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+            out = pathlib.Path(folder)
+            (out / "program").write_text(f'#!/bin/sh\ncd {folder}\ntouch begun.$OMPI_COMM_WORLD_RANK\n'
+                                         'while [ ! -e end ]; do sleep 0.1; done\n')
+            (out / "program").chmod(0o755)
+            with subprocess.Popen(hosts.launch("-n", "2", "--", "word"), text=True, stderr=subprocess.PIPE,
+                                  env={**os.environ, "COHORT": str(out / "program")}) as launcher:
+                while len(list(out.glob("begun.*"))) < 2 or starts(hosts):
+                    self.assertIsNone(launcher.poll())
+                    time.sleep(0.05)
+                (out / "end").touch()
+                messages = launcher.communicate(timeout=60)[1]
+            self.assertEqual(launcher.returncode, 0, messages)
+
     def test_nothing_is_left(self):
         hosts = Hosts(2)
         with subprocess.Popen([*hosts.enter(1), "sleep", "1000"]) as sleeper:

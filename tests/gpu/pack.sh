@@ -10,14 +10,15 @@
 #   --build FOLDER       take the programs of that build; default: build/pack, which is configured for
 #                        sm_80 and sm_90 and built first
 #   --torch-engine FILE  the PyTorch benchmark to measure beside (see tests/gpu/peer.py)
-#   --list               print what would be packed, "PLACE FILE" a line, and stop
+#   --list               print what would be packed, "PLACE FILE" a line, and stop; a PLACE that ends
+#                        with / is a folder
 #
 # Fails when the archive is larger than 40 MiB.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 most_mib=40
 
-usage() { sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 refuse() {
     echo "pack.sh: $*; see --help" >&2
     exit 2
@@ -70,18 +71,22 @@ for test in json.load(sys.stdin)["tests"]:
 
 entries=$(entries)
 mapfile -t programs < <(cut -f5 <<<"$entries" | sort -u | sed "s|^|$build/tests/|")
-programs+=("$build/tests/gpu_bench" "$build/tests/gpu_accuracy" "$build/jobs/cohort"
-    "$(readlink -f "$(command -v mpirun)")" "$(readlink -f "$(command -v orted)")")
+# What mpirun is, and what it starts. A name that is not found stays a name.
+daemons=(orted)
+command -v orted >/dev/null || daemons=(prterun prted) # Open MPI 5
+mapfile -t daemons < <(for name in "${daemons[@]}"; do command -v "$name" || echo "$name"; done)
+mpirun=$(readlink -f "$(command -v mpirun || echo mpirun)")
+programs+=("$build/tests/gpu_bench" "$build/tests/gpu_accuracy" "$build/jobs/cohort" "${daemons[@]}")
 
 # Open MPI's plugins without those for networks and batch systems that a single machine has not,
-# whose libraries are large.
+# whose libraries are large. Open MPI 5 has them within its libraries.
 mapfile -t plugins < <(find -L "$(mpi_folder pkglibdir)" -name 'mca_*.so' | sort |
     grep -vE '_(ucx|ofi|openib|psm2?|cm|slurm|flux|jsm|gridengine|monitoring|romio321)\.so$')
 
 # Shared libraries that the programs and plugins need, but the C library's.
 libraries() {
     local found
-    found=$(ldd "${programs[@]}" "${plugins[@]}")
+    found=$(ldd "${programs[@]}" "$mpirun" "${plugins[@]}")
     if grep 'not found' <<<"$found" >&2; then
         echo "pack.sh: these libraries are missing here" >&2
         exit 3
@@ -91,10 +96,15 @@ libraries() {
 }
 
 contents() {
+    local texts
     printf 'bin/ %s\n' "${programs[@]}"
-    printf 'lib/openmpi/ %s\n' "${plugins[@]}"
+    echo "bin/mpirun $mpirun"
+    ((${#plugins[@]} == 0)) || printf 'lib/openmpi/ %s\n' "${plugins[@]}"
     libraries | sed 's|^|lib/ |'
-    find -L "$(mpi_folder pkgdatadir)" -name '*.txt' | sort | sed 's|^|share/openmpi/ |'
+    texts=$(mpi_folder pkgdatadir)
+    find -L "$texts" -name '*.txt' | sort | sed 's|^|share/openmpi/ |'
+    [[ ! -d ${texts%/*}/prte ]] ||
+        find -L "${texts%/*}/prte" -name '*.txt' | sort | sed 's|^|share/prte/ |'
     printf './ tests/gpu/%s\n' run.sh table.py peer.py kernels.py
 }
 
@@ -102,7 +112,7 @@ missing() {
     echo "pack.sh: $* missing; build gpu_suite and cohort in $build, or run jobs/install_deps.sh --dev" >&2
     exit 3
 }
-for program in "${programs[@]}"; do
+for program in "${programs[@]}" "$mpirun"; do
     [[ -x $program ]] || missing "$program is"
 done
 listing=$(contents)
@@ -114,12 +124,15 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 while read -r place file; do
-    install -D -t "$folder/$place" "$file"
+    if [[ $place == */ ]]; then
+        install -D -t "$folder/$place" "$file"
+    else
+        install -D "$file" "$folder/$place"
+    fi
 done <<<"$listing"
 if [[ -n $torch_engine ]]; then
     install -T "$torch_engine" "$folder/torch_engine.py"
 fi
-mv "$folder/bin/orterun" "$folder/bin/mpirun"
 find "$folder/bin" "$folder/lib" -type f -exec strip --strip-unneeded {} +
 echo "$entries" >"$folder/entries.tsv"
 

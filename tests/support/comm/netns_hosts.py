@@ -191,7 +191,7 @@ class Hosts:
 
     def agent(self):
         """A program in place of ssh for mpirun. Of mpirun's environment a host sees as little as
-        through ssh."""
+        through ssh, which gives it a home (without one Open MPI 5's daemon ends by a signal)."""
         cases = "".join(f"{self.address(host)}|h{host}) set -- {self._holders[host].pid} \"$@\" ;;\n"
                         for host in range(self.count))
         path = self.folder / "agent"
@@ -201,7 +201,8 @@ class Hosts:
                         f'case $host in\n{cases}*) exit 255 ;;\nesac\n'
                         'pid=$1\nshift\n'
                         'exec nsenter --target="$pid" --net --uts --ipc -- '
-                        f'env -i PATH={shlex.quote(os.environ["PATH"])} /bin/sh -c "$*"\n')
+                        f'env -i PATH={shlex.quote(os.environ["PATH"])} HOME={shlex.quote(os.path.expanduser("~"))} '
+                        '/bin/sh -c "$*"\n')
         path.chmod(0o755)
         return path
 

@@ -1,0 +1,20 @@
+# For which compilers warnings are errors: cmake -P tests/tools/warnings_test.cmake
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/cohort_warnings.cmake)
+
+function(expect wanted)
+  cohort_warnings_are_errors(found ${ARGN})
+  if((found AND NOT wanted) OR (wanted AND NOT found))
+    message(SEND_ERROR "COHORT_WERROR=${COHORT_WERROR}, ${ARGN}: expected ${wanted}, got ${found}")
+  endif()
+endfunction()
+
+set(COHORT_WERROR ON)
+expect(ON GNU 12.2.0)
+expect(ON NVIDIA 13.0.88 GNU 12.2.0)
+expect(OFF GNU 14.2.0)
+expect(OFF GNU 1.12.0)
+expect(OFF Clang 16.0.6)
+expect(OFF NVIDIA 13.0.88 GNU 14.2.0)
+expect(OFF NVIDIA 14.0.1 GNU 12.2.0)
+set(COHORT_WERROR OFF)
+expect(OFF GNU 12.2.0)
