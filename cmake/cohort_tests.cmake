@@ -99,16 +99,29 @@ function(cohort_add_unit_tests module)
   endforeach()
 endfunction()
 
-# cohort_test_other_kernels(TEST [ARGUMENT...])
+# Levels of instructions that oneDNN can be told (DNNL_MAX_CPU_ISA) and has other kernels, other
+# memory orders (blocks of 16 or 8 channels, or none) or other types for.
+set(COHORT_CPU_LEVELS SSE41 AVX AVX2 AVX512_CORE AVX512_CORE_BF16)
+
+# cohort_test_every_level(TEST [ENTRY ...] [ARGUMENTS ...])
 #
-# Entries for machines without AVX-512, which have other kernels and other memory orders (blocks of 8,
-# or none).
-function(cohort_test_other_kernels test)
-  foreach(isa AVX2 SSE41)
-    string(TOLOWER ${test}_${isa} name)
-    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E env ONEDNN_MAX_CPU_ISA=${isa}
-      $<TARGET_FILE:${test}> ${ARGN})
-    cohort_test_properties(${name})
+# For a test that compares numbers: an entry TEST_<level> with each level's kernels, skipped where
+# the processor lacks that level or has none beyond it. ENTRY: those of the test with all that the
+# processor has (default: TEST), which get the same label, `numbers`.
+function(cohort_test_every_level test)
+  cmake_parse_arguments(ARG "" "" "ENTRY;ARGUMENTS" ${ARGN})
+  if(NOT ARG_ENTRY)
+    set(ARG_ENTRY ${test})
+  endif()
+  foreach(entry IN LISTS ARG_ENTRY)
+    set_property(TEST ${entry} APPEND PROPERTY LABELS numbers)
+  endforeach()
+  foreach(level IN LISTS COHORT_CPU_LEVELS)
+    string(TOLOWER ${test}_${level} name)
+    add_test(NAME ${name}
+      COMMAND $<TARGET_FILE:with_level> ${level} $<TARGET_FILE:${test}> ${ARG_ARGUMENTS})
+    cohort_test_properties(${name} LABELS numbers)
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   endforeach()
 endfunction()
 

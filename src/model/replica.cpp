@@ -17,8 +17,9 @@ struct Replica::Impl {
           device(of.device()),
           stream(of.stream()),
           tuning(make_tuning_cache(options.tuning_file)),
-          precision(device.kind() == DeviceKind::kCpu ? cpu_precision(options.precision)
-                                                      : options.precision),
+          precision(device.kind() == DeviceKind::kCpu
+                        ? cpu_precision(options.precision, options.bf16_anywhere)
+                        : options.precision),
           support(make_kernel_support(device, stream, precision, options.deterministic)),
           training(make_executor(options, true)),
           inference(make_executor(options, false)),

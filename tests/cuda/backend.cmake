@@ -47,10 +47,7 @@ function(cohort_add_backend_test)
     cohort_test_properties(${ARG_NAME}_${backend} LABELS ${label})
     set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
       FAIL_REGULAR_EXPRESSION "Running 0 tests from")
-    if(backend STREQUAL "cpu_bf16")
-      set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
-        SKIP_REGULAR_EXPRESSION "no processor that multiplies bfloat16: ")
-    elseif(NOT backend STREQUAL "cpu")
+    if(NOT backend MATCHES "^cpu")
       set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
         SKIP_REGULAR_EXPRESSION "no usable GPU: " RUN_SERIAL ${ARG_ALONE})
     endif()
@@ -61,11 +58,12 @@ foreach(topic exact input layers numerics replica)
   cohort_add_backend_test(NAME gpu_${topic}_test SOURCES gpu/${topic}_test.cpp)
 endforeach()
 cohort_add_backend_test(NAME gpu_trouble_test SOURCES gpu/trouble_test.cpp ALONE)
-foreach(topic layers numerics trouble)
-  cohort_test_other_kernels(gpu_${topic}_test --gtest_filter=-*/cuda_*)
-endforeach()
 cohort_add_backend_test(NAME gpu_networks_test SOURCES gpu/networks_test.cpp LIBS cohort::optim)
 cohort_add_backend_test(NAME gpu_text_test SOURCES gpu/text_test.cpp LIBS cohort::optim)
+foreach(topic exact layers networks numerics text trouble)
+  cohort_test_every_level(gpu_${topic}_test ENTRY gpu_${topic}_test_cpu gpu_${topic}_test_cpu_bf16
+    ARGUMENTS --gtest_filter=-*/cuda_*)
+endforeach()
 # Without a precision of its own.
 cohort_add_backend_test(NAME gpu_device_test SOURCES gpu/device_test.cpp BACKENDS cpu cuda_f32 ALONE)
 cohort_add_backend_test(NAME gpu_optim_test SOURCES gpu/optim_test.cpp LIBS cohort::optim

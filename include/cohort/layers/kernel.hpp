@@ -254,7 +254,8 @@ void fold_into(Device& device, Stream& stream, float* state, const float* batch,
 /// What the CPU computes in where `asked` is wanted: kF32 in place of kBf16 where the processor has
 /// no products of bfloat16, which is said once in the log. Errors: UsageError for those that only
 /// GPUs have.
-[[nodiscard]] Precision cpu_precision(Precision asked);
+/// @param anywhere  kBf16 on every processor, see ReplicaOptions::bf16_anywhere
+[[nodiscard]] Precision cpu_precision(Precision asked, bool anywhere = false);
 
 /// @param file  where choices are kept from run to run, one per line; empty: nowhere. A file that
 /// cannot be read or written costs only the measurements: it is said once in the log.

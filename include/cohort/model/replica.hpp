@@ -25,6 +25,10 @@ struct LayerProfile {
 struct ReplicaOptions {
     bool deterministic = false;  ///< no choice by measurement: bit-identical from run to run
     Precision precision = Precision::kF32;  ///< on a CPU: see cpu_precision()
+    /// Precision::kBf16 also on a processor without products of bfloat16: what is stored and the
+    /// operands of matrix products are rounded, and multiplied in single precision. Slower than
+    /// kF32; how tests see on every processor what rounding does.
+    bool bf16_anywhere = false;
     /// On a GPU: a step is recorded once per batch size and then queued as a whole; false: every
     /// kernel by itself (tests compare the two).
     bool recorded = true;

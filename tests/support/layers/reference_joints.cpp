@@ -25,8 +25,14 @@ public:
             if (kind_ == PoolKind::kMax) {
                 const std::size_t best = largest(x, cells);
                 y.values[out] = x.values[best];
-                if (scope.decisions != nullptr) {
-                    scope.decisions->push_back(static_cast<std::int64_t>(best));
+                if (scope.kinks != nullptr && cells.size() > 1) {
+                    std::vector<std::size_t> others = cells;
+                    std::erase(others, best);
+                    const std::size_t second = largest(x, others);
+                    scope.kinks->push_back({.side = static_cast<std::int64_t>(best),
+                                            .element = best,
+                                            .rival = second,
+                                            .distance = x.values[best] - x.values[second]});
                 }
                 return;
             }

@@ -88,17 +88,18 @@ private:
             const std::int64_t n = i / (y.w * y.h * y.c);
             const std::int64_t group = channel / (y.c / o_.groups);
             const auto [kernel_h, kernel_w] = o_.kernel;
-            for (std::int64_t tap = 0; tap < depth * kernel_h * kernel_w; ++tap) {
-                const std::int64_t kx = tap % kernel_w;
-                const std::int64_t ky = tap / kernel_w % kernel_h;
-                const std::int64_t k = group * depth + tap / (kernel_h * kernel_w);
-                const std::int64_t iy =
-                    row * o_.stride.height - o_.padding.top + ky * o_.dilation.height;
-                const std::int64_t ix =
-                    column * o_.stride.width - o_.padding.left + kx * o_.dilation.width;
-                if (x.holds(iy, ix)) {
-                    f(at(x.index(n, k, iy, ix)), at(channel * depth * kernel_h * kernel_w + tap),
-                      at(i));
+            std::int64_t weight = channel * depth * kernel_h * kernel_w;
+            for (std::int64_t k = group * depth; k < (group + 1) * depth; ++k) {
+                for (std::int64_t ky = 0; ky < kernel_h; ++ky) {
+                    for (std::int64_t kx = 0; kx < kernel_w; ++kx, ++weight) {
+                        const std::int64_t iy =
+                            row * o_.stride.height - o_.padding.top + ky * o_.dilation.height;
+                        const std::int64_t ix =
+                            column * o_.stride.width - o_.padding.left + kx * o_.dilation.width;
+                        if (x.holds(iy, ix)) {
+                            f(at(x.index(n, k, iy, ix)), at(weight), at(i));
+                        }
+                    }
                 }
             }
         }
@@ -254,8 +255,10 @@ public:
                                           const Inputs& inputs) const override {
         ReferenceTensor y = *inputs[0];
         for (double& v : y.values) {
-            if (piecewise() && scope.decisions != nullptr) {
-                scope.decisions->push_back(v > 0 ? v < bound() ? 1 : 2 : 0);
+            for (const double at : kinks()) {
+                scope.kinks->push_back({.side = v > at ? 1 : 0,
+                                        .element = static_cast<std::size_t>(&v - y.values.data()),
+                                        .distance = v - at});
             }
             v = value(v);
         }
@@ -269,8 +272,12 @@ public:
     }
 
 private:
-    [[nodiscard]] bool piecewise() const {
-        return kind_ == ActivationKind::kRelu || kind_ == ActivationKind::kRelu6;
+    [[nodiscard]] std::vector<double> kinks() const {
+        switch (kind_) {
+            case ActivationKind::kRelu: return {0};
+            case ActivationKind::kRelu6: return {0, bound()};
+            default: return {};
+        }
     }
     [[nodiscard]] double bound() const {
         return kind_ == ActivationKind::kRelu6 ? 6 : std::numeric_limits<double>::infinity();
