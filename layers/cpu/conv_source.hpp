@@ -62,6 +62,7 @@ private:
     TensorFormat format_;
     std::int64_t groups_;
     bool as_it_lies_;
+    bool padded_ = false;          ///< pixels end with zeros
     std::int64_t width_ = 0;       ///< pixels from row to row
     std::int64_t pixel_ = 0;       ///< floats from pixel to pixel
     std::int64_t rows_ = 0;        ///< of a chunk
