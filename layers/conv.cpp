@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "layers/cpu/conv_choice.hpp"
+#include "layers/cpu/conv/conv_choice.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"

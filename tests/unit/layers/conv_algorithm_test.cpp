@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cohort/layers/window.hpp"
-#include "layers/cpu/conv_dnnl.hpp"
-#include "layers/cpu/conv_own.hpp"
+#include "layers/cpu/conv/conv_dnnl.hpp"
+#include "layers/cpu/conv/conv_own.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/format_cpu.hpp"
 #include "tensor/cpu_team.hpp"

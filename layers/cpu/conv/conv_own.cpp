@@ -1,12 +1,12 @@
-#include "layers/cpu/conv_own.hpp"
+#include "layers/cpu/conv/conv_own.hpp"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "layers/cpu/conv_loops.hpp"
-#include "layers/cpu/conv_panels.hpp"
-#include "layers/cpu/conv_source.hpp"
+#include "layers/cpu/conv/conv_loops.hpp"
+#include "layers/cpu/conv/conv_panels.hpp"
+#include "layers/cpu/conv/conv_source.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"

@@ -1,4 +1,4 @@
-#include "layers/cpu/conv_source.hpp"
+#include "layers/cpu/conv/conv_source.hpp"
 
 #include <algorithm>
 #include <cstring>

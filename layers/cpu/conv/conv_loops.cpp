@@ -2,7 +2,7 @@
 // float of a pixel one broadcast, per float of a run one or two loads of weights. (The shape of
 // tiles follows Goto & van de Geijn 2008; that the source needs no copy by taps is "indirect
 // convolution", Dukhan 2019, with offsets that all pixels share.)
-#include "layers/cpu/conv_loops.hpp"
+#include "layers/cpu/conv/conv_loops.hpp"
 
 #include <algorithm>
 #include <cstring>
