@@ -54,9 +54,7 @@ ConvSource::ConvSource(const ConvGeometry& geometry, const TensorFormat& format,
                        std::int64_t groups, std::int64_t pixel)
     : geometry_(geometry), format_(format), groups_(groups) {
     const std::int64_t channels = format.shape[0];
-    const bool whole_pixels = format.block >= pixel;
-    const bool blocks = format.block > 1 && groups == 1 && pixel == channels;
-    as_it_lies_ = geometry.within_source() && (whole_pixels || blocks);
+    as_it_lies_ = geometry.within_source() && format.block >= pixel;
     width_ = as_it_lies_ ? geometry.source.width : geometry.columns_under(geometry.columns());
     pixel_ = as_it_lies_ ? format.block : apart(pixel);
     padded_ = pixel != channels;
@@ -198,19 +196,13 @@ std::int64_t ConvSource::target_start(const ConvChunk& chunk, const TensorFormat
 std::vector<ConvRun> ConvSource::runs(const ConvPhase& phase, std::int64_t group) const {
     std::vector<ConvRun> runs;
     const std::int64_t channels = format_.shape[0] / groups_;
-    const std::int64_t piece =
-        as_it_lies_ ? std::min(format_.block, channels) : channels;  // side by side in memory
-    const std::int64_t plane = geometry_.source.height * geometry_.source.width;
     for (const ConvTap& tap : phase.taps) {
-        const std::int64_t place = (tap.row * width_ + tap.column) * pixel_ + group * channels;
-        for (std::int64_t c = 0; c < channels; c += piece) {
-            const auto offset = static_cast<std::int32_t>(place + c * plane);
-            const auto length = static_cast<std::int32_t>(std::min(piece, channels - c));
-            if (!runs.empty() && runs.back().offset + runs.back().length == offset) {
-                runs.back().length += length;
-            } else {
-                runs.push_back({offset, length});
-            }
+        const auto offset = static_cast<std::int32_t>((tap.row * width_ + tap.column) * pixel_ +
+                                                      group * channels);
+        if (!runs.empty() && runs.back().offset + runs.back().length == offset) {
+            runs.back().length += static_cast<std::int32_t>(channels);
+        } else {
+            runs.push_back({offset, static_cast<std::int32_t>(channels)});
         }
     }
     return runs;

@@ -20,7 +20,7 @@ struct ConvChunk {
 };
 
 /// A convolution's source as our loops read it: with the channels of a pixel side by side and zeros
-/// around, in scratch memory; or as it lies, where it needs neither.
+/// around, in scratch memory; or as it lies, where it is so already.
 class ConvSource {
 public:
     /// @param format  of the tensor that the geometry calls source
