@@ -12,10 +12,6 @@ namespace {
 using Inputs = std::vector<const ReferenceTensor*>;
 using Gradients = std::vector<ReferenceTensor*>;
 
-std::size_t at(std::int64_t index) {
-    return static_cast<std::size_t>(index);
-}
-
 class Conv final : public ReferenceLayer {
 public:
     explicit Conv(const ConvOptions& options) : o_(options) {}
@@ -72,7 +68,7 @@ private:
     void for_each_output(const ReferenceTensor& input, F&& f) const {
         const ReferenceExtents y(output_shape(input.shape));
         for (std::int64_t i = 0; i < input.samples * y.c * y.h * y.w; ++i) {
-            f(at(i), at(i / (y.h * y.w) % y.c));
+            f(cell(i), cell(i / (y.h * y.w) % y.c));
         }
     }
     /// f(input element, weight element, output element) for every multiplication.
@@ -97,7 +93,7 @@ private:
                         const std::int64_t ix =
                             column * o_.stride.width - o_.padding.left + kx * o_.dilation.width;
                         if (x.holds(iy, ix)) {
-                            f(at(x.index(n, k, iy, ix)), at(weight), at(i));
+                            f(cell(x.index(n, k, iy, ix)), cell(weight), cell(i));
                         }
                     }
                 }
@@ -125,9 +121,9 @@ public:
             const std::int64_t row = i % o_.features;
             double sum = o_.bias ? scope.parameters[1][row] : 0.0;
             for (std::int64_t f = 0; f < features; ++f) {
-                sum += scope.parameters[0][row * features + f] * x.values[at(n * features + f)];
+                sum += scope.parameters[0][row * features + f] * x.values[cell(n * features + f)];
             }
-            y.values[at(i)] = sum;
+            y.values[cell(i)] = sum;
         }
         return y;
     }
@@ -139,13 +135,13 @@ public:
             const std::int64_t n = i / o_.features;
             const std::int64_t row = i % o_.features;
             if (o_.bias) {
-                scope.gradients[1][row] += g.values[at(i)];
+                scope.gradients[1][row] += g.values[cell(i)];
             }
             for (std::int64_t f = 0; f < features; ++f) {
                 scope.gradients[0][row * features + f] +=
-                    g.values[at(i)] * x.values[at(n * features + f)];
-                input_gradients[0]->values[at(n * features + f)] +=
-                    g.values[at(i)] * scope.parameters[0][row * features + f];
+                    g.values[cell(i)] * x.values[cell(n * features + f)];
+                input_gradients[0]->values[cell(n * features + f)] +=
+                    g.values[cell(i)] * scope.parameters[0][row * features + f];
             }
         }
     }
@@ -226,7 +222,7 @@ private:
         const ReferenceExtents e(x.shape);
         for (std::int64_t n = 0; n < x.samples; ++n) {
             for (std::int64_t p = 0; p < e.h * e.w; ++p) {
-                f(at((n * e.c + channel) * e.h * e.w + p));
+                f(cell((n * e.c + channel) * e.h * e.w + p));
             }
         }
     }

@@ -25,6 +25,11 @@ struct ReferenceTensor {
           values(static_cast<std::size_t>(count * sample.elements()), 0.0) {}
 };
 
+/// An index of `values`.
+inline std::size_t cell(std::int64_t index) {
+    return static_cast<std::size_t>(index);
+}
+
 /// Extents of a sample; [F] is [F,1,1].
 struct ReferenceExtents {
     std::int64_t c, h, w;
