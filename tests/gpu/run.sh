@@ -123,7 +123,8 @@ END
 # Python's and CUDA's own programs get none of these libraries.
 own=(env "LD_LIBRARY_PATH=$here/lib:$cuda_folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     "XDG_CACHE_HOME=$out/cache" "OPAL_PREFIX=$here" "OPAL_BINDIR=$here/bin" "OPAL_LIBDIR=$here/lib"
-    "OPAL_PKGLIBDIR=$here/lib/openmpi" "OPAL_PKGDATADIR=$here/share/openmpi")
+    "OPAL_PKGLIBDIR=$here/lib/openmpi" "OPAL_PKGDATADIR=$here/share/openmpi"
+    PMIX_MCA_pcompress_base_silence_warning=1) # of Open MPI 5, without whose plugin it compresses nothing
 device=cuda
 $gpu || device=cpu
 
