@@ -62,7 +62,7 @@ endforeach()
 cohort_add_backend_test(NAME gpu_trouble_test SOURCES gpu/trouble_test.cpp ALONE)
 cohort_add_backend_test(NAME gpu_networks_test SOURCES gpu/networks_test.cpp LIBS cohort::optim)
 cohort_add_backend_test(NAME gpu_text_test SOURCES gpu/text_test.cpp LIBS cohort::optim)
-foreach(topic exact layers networks numerics text trouble)
+foreach(topic exact layers numerics text trouble)
   cohort_test_every_level(gpu_${topic}_test ENTRY gpu_${topic}_test_cpu gpu_${topic}_test_cpu_bf16
     ARGUMENTS --gtest_filter=-*/cuda_*)
 endforeach()
