@@ -21,7 +21,7 @@ public:
 
     [[nodiscard]] static bool takes_bf16(const PoolSpec& /*spec*/,
                                          const KernelContext& /*context*/) {
-        return true;
+        return has_bf16_products();  // elsewhere oneDNN has poolings of single precision alone
     }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {

@@ -16,7 +16,7 @@ namespace {
 constexpr double kLeastScale = 0.05;
 constexpr std::int64_t kFilterRank = 4;  // [outputs, inputs, height, width]
 /// What is left room for: see RoughReferences.
-constexpr double kRoughRoom = 2;
+constexpr double kRoughRoom = 1.5;
 constexpr double kRoughDeviations = 4;
 
 using Part = std::vector<double> ReferenceResult::*;

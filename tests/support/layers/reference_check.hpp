@@ -98,12 +98,13 @@ struct Deviation {
 
 /// What the reference has when it rounds, once for each rounding; made when it is asked for.
 ///
-/// They are samples of what good computations are off by. Room is left for twice what is four
-/// standard deviations above their mean: another kernel may round at other places, and of normal
-/// errors one in 10^6 is off by that much in a tensor of one element (fewer in larger ones, whose
-/// norms vary less). That counts on errors being sums of many small ones, so that nothing may be
-/// close to a kink (clear_kinks): where one element on the other side of a ReLU is most of the
-/// error, sixteen roundings without it say nothing about the next.
+/// They are samples of what good computations are off by. Room is left for half as much again as
+/// what is four standard deviations above their mean: of normal errors one in 10^6 is off by that
+/// much in a tensor of one element (fewer in larger ones, whose norms vary less), another kernel
+/// may round at other places, and truncation, which is off by twice as much, is beyond it. That
+/// counts on errors being sums of many small ones, so that nothing may be close to a kink
+/// (clear_kinks): where one element on the other side of a ReLU is most of the error, sixteen
+/// roundings without it say nothing about the next.
 class RoughReferences {
 public:
     /// None: nothing is rounded.

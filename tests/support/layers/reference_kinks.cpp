@@ -43,10 +43,11 @@ Reaches reaches(const Problem& problem, const std::vector<Rounding>& roundings) 
         for (std::size_t i = 0; i < exact.kinks.size(); ++i) {
             const ReferenceKink& a = exact.kinks[i];
             const ReferenceKink& b = rounded.kinks[i];
-            if (a.element == b.element && a.rival == b.rival) {
-                squares[a.value] += (a.distance - b.distance) * (a.distance - b.distance);
-                counts[a.value] += 1;
-            }
+            // Where another candidate wins, both leads are lost.
+            const bool same = a.element == b.element && a.rival == b.rival;
+            const double move = a.distance + (same ? -b.distance : b.distance);
+            squares[a.value] += move * move;
+            counts[a.value] += 1;
         }
     }
     Reaches found;
@@ -117,6 +118,7 @@ KinkClearance clear_kinks(const Twin& twin, Replica& replica, OwnedBatch& batch,
                     .parameters = {parameters.begin(), parameters.end()},
                     .state = {state.begin(), state.end()},
                     .batch = reference_batch(twin, batch, seed)};
+    problem.batch.notes_kinks = true;
     KinkClearance found;
     found.kinks = problem.forward(nullptr).kinks.size();
     if (found.kinks == 0) {

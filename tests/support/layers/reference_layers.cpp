@@ -250,8 +250,9 @@ public:
     [[nodiscard]] ReferenceTensor forward(const ReferenceScope& scope,
                                           const Inputs& inputs) const override {
         ReferenceTensor y = *inputs[0];
+        const std::vector<double> noted = scope.kinks != nullptr ? kinks() : std::vector<double>{};
         for (double& v : y.values) {
-            for (const double at : kinks()) {
+            for (const double at : noted) {
                 scope.kinks->push_back({.side = v > at ? 1 : 0,
                                         .element = static_cast<std::size_t>(&v - y.values.data()),
                                         .distance = v - at});

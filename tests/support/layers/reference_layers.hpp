@@ -63,7 +63,8 @@ struct ReferenceScope {
     std::vector<double*> gradients;         ///< += ; as parameters
     std::vector<const double*> state;       ///< running mean, variance
     std::vector<double*> batch_state;
-    std::vector<ReferenceKink>* kinks = nullptr;  ///< those of piecewise layers are appended
+    /// Those of piecewise layers are appended, unless there is nowhere to.
+    std::vector<ReferenceKink>* kinks = nullptr;
 };
 
 /// A layer as plain loops over canonical data: slow, and short enough to be read.

@@ -159,7 +159,7 @@ private:
             .gradients = addresses(layout, node.name, parameters, result.gradients.data()),
             .state = addresses(graph_.state(), node.name, state, state_.data()),
             .batch_state = addresses(graph_.state(), node.name, state, result.batch_state.data()),
-            .kinks = &result.kinks};
+            .kinks = batch_.notes_kinks ? &result.kinks : nullptr};
     }
     [[nodiscard]] static std::vector<ReferenceTensor*> inputs_of(
         const Node& node, std::vector<ReferenceTensor>& tensors) {

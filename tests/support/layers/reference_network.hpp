@@ -29,6 +29,7 @@ struct ReferenceBatch {
     /// a layer hands on, forward and backward; sums stay double. What mixed precision does, to see
     /// how far it may be from the truth. nullptr: nothing is rounded.
     Rounding rounded = nullptr;
+    bool notes_kinks = false;  ///< for ReferenceResult::kinks, which may be many
 };
 
 /// To numbers of `kBits` significant bits, ties to even; exponents without limits.
@@ -69,7 +70,7 @@ struct ReferenceResult {
     std::vector<double> gradients;  ///< of the mean loss, layout of graph.parameters()
     std::vector<double> input_gradient;
     std::vector<double> batch_state;   ///< layout of graph.state()
-    std::vector<ReferenceKink> kinks;  ///< in the order of the forward pass
+    std::vector<ReferenceKink> kinks;  ///< in the order of the forward pass, where asked for
 };
 
 /// All kinks are on the same sides.

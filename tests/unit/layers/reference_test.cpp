@@ -32,6 +32,7 @@ void check_by_differences(const Twin& twin) {
     batch.labels = source.labels;
     batch.targets.assign(source.targets.begin(), source.targets.end());
     batch.ids = source.ids;
+    batch.notes_kinks = true;
     std::vector<double> parameters(replica.parameters().begin(), replica.parameters().end());
     const std::vector<double> state(replica.state().begin(), replica.state().end());
     const auto run = [&] { return twin.reference.run(twin.graph, parameters, state, batch, true); };
