@@ -197,8 +197,8 @@ std::vector<ConvRun> ConvSource::runs(const ConvPhase& phase, std::int64_t group
     std::vector<ConvRun> runs;
     const std::int64_t channels = format_.shape[0] / groups_;
     for (const ConvTap& tap : phase.taps) {
-        const auto offset = static_cast<std::int32_t>((tap.row * width_ + tap.column) * pixel_ +
-                                                      group * channels);
+        const auto offset =
+            static_cast<std::int32_t>((tap.row * width_ + tap.column) * pixel_ + group * channels);
         if (!runs.empty() && runs.back().offset + runs.back().length == offset) {
             runs.back().length += static_cast<std::int32_t>(channels);
         } else {
