@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/pool_loops.hpp"
 #include "layers/kernels.hpp"
@@ -32,7 +31,7 @@ public:
 
     [[nodiscard]] static bool takes_bf16(const PoolSpec& /*spec*/,
                                          const KernelContext& /*context*/) {
-        return has_bf16_products();  // elsewhere oneDNN has poolings of single precision alone
+        return true;
     }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> /*slice_sizes*/) override {

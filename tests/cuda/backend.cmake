@@ -70,8 +70,7 @@ cohort_add_backend_test(NAME gpu_optim_test SOURCES gpu/optim_test.cpp LIBS coho
   BACKENDS cpu cuda_f32)
 
 # No GPU needed.
-cohort_add_unit_test(NAME gpu_tolerance_test SOURCES gpu/tolerance_test.cpp LIBS cohort_test_gpu
-  TIMEOUT 300)
+cohort_add_unit_test(NAME gpu_tolerance_test SOURCES gpu/tolerance_test.cpp LIBS cohort_test_gpu)
 add_dependencies(gpu_suite gpu_tolerance_test)
 
 add_executable(gpu_bench bench/gpu_bench.cpp)
