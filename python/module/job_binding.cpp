@@ -52,9 +52,9 @@ py::array view_of(std::span<float> values) {
 std::vector<NamedTensor> tensors_of(const std::vector<NamedArray>& arrays) {
     std::vector<NamedTensor> tensors;
     for (const auto& [name, array] : arrays) {
-        std::vector<std::int64_t> extents(array.shape(), array.shape() + array.ndim());
-        if (extents.empty()) {
-            extents.push_back(1);
+        std::vector<std::int64_t> extents{1};
+        if (array.ndim() > 0) {
+            extents.assign(array.shape(), array.shape() + array.ndim());
         }
         tensors.push_back({.name = name,
                            .shape = Shape(extents),

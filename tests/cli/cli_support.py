@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -47,14 +46,6 @@ def run(*arguments, **options):
 def run_ranks(ranks, *arguments, **options):
     """Runs `cohort` on many ranks."""
     return call([*MPIRUN, "-n", ranks, PROGRAM, *arguments], **options)
-
-
-def run_by_rank(*programs, **options):
-    """Runs one `cohort` per rank, each with its own list of arguments. mpirun gets a single program, which looks at
-    its rank: Open MPI 5.0.7's mpirun ends by a signal when a job has several."""
-    cases = "".join(f"{rank}) exec {shlex.join(str(word) for word in (PROGRAM, *arguments))} ;;\n"
-                    for rank, arguments in enumerate(programs))
-    return call([*MPIRUN, "-n", len(programs), "sh", "-c", f"case $OMPI_COMM_WORLD_RANK in\n{cases}esac"], **options)
 
 
 def images(count, seed):

@@ -27,12 +27,6 @@ set_tests_properties(cli_networks_onnx_test PROPERTIES SKIP_RETURN_CODE 77)
 # An installation, and the Debian package of one.
 cohort_add_cli_test(install/tree WORDS ${PROJECT_BINARY_DIR} PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(install/package WORDS ${PROJECT_BINARY_DIR} PROPERTIES TIMEOUT 600 LABELS long)
-# The README's commands on a fresh Debian 13, two builds included; skipped without root or debootstrap.
-cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
-add_test(NAME cli_install_fresh_debian_test
-  COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli/install/fresh_debian.sh --release trixie)
-cohort_test_properties(cli_install_fresh_debian_test LABELS long PROCESSORS ${cores} TIMEOUT 7200)
-set_tests_properties(cli_install_fresh_debian_test PROPERTIES SKIP_RETURN_CODE 77)
 cohort_add_cli_test(sweep PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(launch_train WORDS ${PROJECT_SOURCE_DIR} PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(models/fashion_mnist WORDS ${PROJECT_SOURCE_DIR} PROPERTIES PROCESSORS 2 LABELS mpi fault)
@@ -102,3 +96,10 @@ if(NOT COHORT_SANITIZE)
   cohort_test_properties(golden LABELS mpi)
   cohort_test_properties(golden_all LABELS long)
 endif()
+
+# The README's commands on a fresh Debian 13, two builds included; skipped without root or debootstrap.
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+add_test(NAME cli_install_fresh_debian_test
+  COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli/install/fresh_debian.sh --release trixie)
+cohort_test_properties(cli_install_fresh_debian_test LABELS long PROCESSORS ${cores} TIMEOUT 7200)
+set_tests_properties(cli_install_fresh_debian_test PROPERTIES SKIP_RETURN_CODE 77)

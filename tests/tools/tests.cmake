@@ -38,11 +38,12 @@ add_test(NAME docs_site_widths
   COMMAND Python3::Interpreter ${tools}/build_site.py ${PROJECT_BINARY_DIR}/site-widths --widths)
 set_tests_properties(format docs_samples docs_site docs_site_widths PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME warnings_test COMMAND ${CMAKE_COMMAND} -P ${tools}/warnings_test.cmake)
+cohort_test_properties(warnings_test)
 
 foreach(check include_directions include_directions_self_test house house_self_test unnamed_names
     unnamed_names_self_test format script_syntax packages_listed docs_links docs_links_self_test
     options_documented options_documented_self_test fill_results_test docs_samples docs_samples_test docs_site
-    docs_site_self_test docs_site_widths run_test warnings_test)
+    docs_site_self_test docs_site_widths run_test)
   cohort_test_properties(${check})
 endforeach()
 

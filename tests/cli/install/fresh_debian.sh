@@ -58,9 +58,10 @@ if [[ ! -e $root/root/cohort ]]; then
         exit 1
     }
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-    git clone --quiet --no-hardlinks "$source" "$root/root/cohort"
+    printf '[safe]\n\tdirectory = *\n' >"$root/owners.gitconfig" # the tree may be another user's
+    GIT_CONFIG_GLOBAL=$root/owners.gitconfig git clone --quiet --no-hardlinks "$source" "$root/root/cohort"
 fi
-git -C "$root/root/cohort" fetch --quiet "$source" HEAD
+GIT_CONFIG_GLOBAL=$root/owners.gitconfig git -C "$root/root/cohort" fetch --quiet "$source" HEAD
 git -C "$root/root/cohort" reset --quiet --hard FETCH_HEAD
 
 # inside COMMAND...: runs it in the clone.
