@@ -118,6 +118,19 @@ public:
                          spec_.options.bias ? binding_.gradients[1] : nullptr);
     }
 
+    [[nodiscard]] std::vector<KernelImplementation> implementations() const override {
+        std::vector<KernelImplementation> all;
+        const auto add = [&](const char* part, const ConvAlgorithm* algorithm) {
+            if (algorithm != nullptr) {
+                all.push_back({part, algorithm->name()});
+            }
+        };
+        add("forward", forward_.get());
+        add("input gradient", data_.get());
+        add("weight gradient", weights_.get());
+        return all;
+    }
+
 private:
     // In shared memory of the backward pass: weights for the gradient of the input, memory for the
     // last step of the gradient of the weights, every member's sums.
