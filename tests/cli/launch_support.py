@@ -3,12 +3,15 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import stat
 import subprocess
 import tempfile
 import time
 import unittest
+
+OPEN_MPI_5 = shutil.which("prte_info") is not None
 
 # Answers --dump-config; otherwise runs $SCRIPT with helpers for what a training run does.
 PROGRAM = r'''#!/usr/bin/env python3
