@@ -14,10 +14,15 @@ elseif(COHORT_SANITIZE MATCHES "thread")
     "TSAN_OPTIONS=ignore_noninstrumented_modules=1:detect_deadlocks=0:exitcode=66")
 endif()
 
-# Sanitizers make tests several times slower; a limit is there to end a hang, not to time.
-set(COHORT_TEST_TIMEOUT_FACTOR 1)
+# A limit is there to end a hang, not to time: how long a test takes depends on the machine and on
+# what else runs there. Ten minutes are ten times what a test takes on two quiet cores; the few that
+# take more than one minute there name half an hour (TIMEOUT 1800). So a test that hangs is named long
+# before a run of all tests, an hour or more, is over. Sanitizers make tests several times slower.
+# Waits within a test share what this leaves them (tests/support/core: guard.py, patience.hpp).
+set(COHORT_TEST_LIMIT_S 600)
+set(COHORT_TEST_LIMIT_FACTOR 1)
 if(COHORT_SANITIZE)
-  set(COHORT_TEST_TIMEOUT_FACTOR 10)
+  set(COHORT_TEST_LIMIT_FACTOR 5)
 endif()
 
 # cohort_test_properties(NAME [TIMEOUT s] [PROCESSORS n] [LABELS ...])
@@ -27,7 +32,7 @@ endif()
 function(cohort_test_properties name)
   cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 60)
+    set(ARG_TIMEOUT ${COHORT_TEST_LIMIT_S})
   endif()
   if(NOT ARG_PROCESSORS)
     set(ARG_PROCESSORS 1)
@@ -35,9 +40,9 @@ function(cohort_test_properties name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS fast)
   endif()
-  math(EXPR limit "${ARG_TIMEOUT} * ${COHORT_TEST_TIMEOUT_FACTOR}")
+  math(EXPR limit "${ARG_TIMEOUT} * ${COHORT_TEST_LIMIT_FACTOR}")
   # Jobs take a GPU where there is one: results that are compared with the CPU's must not.
-  set(environment ${COHORT_TEST_ENVIRONMENT})
+  set(environment ${COHORT_TEST_ENVIRONMENT} "COHORT_TEST_LIMIT_S=${limit}")
   if(NOT gpu IN_LIST ARG_LABELS)
     list(APPEND environment "CUDA_VISIBLE_DEVICES=")
   endif()
@@ -58,7 +63,7 @@ function(cohort_left_out out)
 endfunction()
 
 # cohort_add_unit_test(NAME core_rng_test SOURCES unit/core/rng_test.cpp LIBS cohort::core
-#                      [LABELS fast] [TIMEOUT 60] [PROCESSORS 1])
+#                      [LABELS fast] [TIMEOUT 600] [PROCESSORS 1])
 #
 # One GoogleTest executable, one ctest entry. Sources may include "support/..." headers.
 function(cohort_add_unit_test)
@@ -82,7 +87,7 @@ function(cohort_add_unit_test)
 endfunction()
 
 # cohort_add_unit_tests(sched TOPICS modes/policy engine/sums LIBS cohort::sched
-#                       [PROPERTIES TIMEOUT 120 ...])
+#                       [PROPERTIES PROCESSORS 2 ...])
 #
 # A unit test per topic: sched_sums_test of unit/sched/engine/sums_test.cpp, and so on.
 function(cohort_add_unit_tests module)
@@ -94,16 +99,32 @@ function(cohort_add_unit_tests module)
   endforeach()
 endfunction()
 
-# cohort_test_other_kernels(TEST [ARGUMENT...])
+# Levels of instructions that oneDNN can be told (DNNL_MAX_CPU_ISA) and has other kernels, other
+# memory orders (blocks of 16 or 8 channels, or none) or other types for.
+set(COHORT_CPU_LEVELS SSE41 AVX AVX2 AVX512_CORE AVX512_CORE_BF16)
+
+# cohort_test_every_level(TEST [ENTRY ...] [ARGUMENTS ...])
 #
-# Entries for machines without AVX-512, which have other kernels and other memory orders (blocks of 8,
-# or none).
-function(cohort_test_other_kernels test)
-  foreach(isa AVX2 SSE41)
-    string(TOLOWER ${test}_${isa} name)
-    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E env ONEDNN_MAX_CPU_ISA=${isa}
-      $<TARGET_FILE:${test}> ${ARGN})
-    cohort_test_properties(${name} TIMEOUT 300)
+# For a test that compares numbers: an entry TEST_<level> with each level's kernels, skipped where
+# the processor lacks that level or has none beyond it. ENTRY: those of the test with all that the
+# processor has (default: TEST), which get the same label, `numbers`.
+function(cohort_test_every_level test)
+  cmake_parse_arguments(ARG "" "" "ENTRY;ARGUMENTS" ${ARGN})
+  if(NOT ARG_ENTRY)
+    set(ARG_ENTRY ${test})
+  endif()
+  foreach(entry IN LISTS ARG_ENTRY)
+    if(NOT TEST ${entry})  # left out of this build
+      return()
+    endif()
+    set_property(TEST ${entry} APPEND PROPERTY LABELS numbers)
+  endforeach()
+  foreach(level IN LISTS COHORT_CPU_LEVELS)
+    string(TOLOWER ${test}_${level} name)
+    add_test(NAME ${name}
+      COMMAND $<TARGET_FILE:with_level> ${level} $<TARGET_FILE:${test}> ${ARG_ARGUMENTS})
+    cohort_test_properties(${name} LABELS numbers)
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   endforeach()
 endfunction()
 
@@ -137,7 +158,7 @@ if(cohort_user STREQUAL "0")
 endif()
 
 # cohort_add_mpi_test(NAME comm_world_test SOURCES mpi/comm_world_test.cpp LIBS cohort::comm
-#                     RANKS 1 2 4 [BTL self,vader,tcp] [LABELS mpi] [TIMEOUT 60] [LOSSES])
+#                     RANKS 1 2 4 [BTL self,vader,tcp] [LABELS mpi] [TIMEOUT 600] [LOSSES])
 #
 # One GoogleTest executable, with tests/support/comm/mpi_main.cpp as its main, and one ctest entry per
 # number of ranks and list of transports (BTL; default: self,vader,tcp). A world of another size

@@ -3,7 +3,11 @@
 # Fashion-MNIST into HDF5 and trains LeNet on it with four workers, one of them at half its speed:
 # once with a parameter server, once as a ring. Then it shows what waiting for a slow worker costs:
 # ssgd and adaptive train a small network to the same accuracy, one of four workers at a quarter of
-# the others' speed. Can be run again; what is there is kept, the training starts anew.
+# the others' speed. Can be run again; what is there is kept, the training starts from its beginning.
+#
+# Before it trains, the script measures some updates and says how long the rest will take. Without
+# --samples and --epochs a network for images trains on as many as this machine's cores manage in
+# TRAINING_S seconds (40), at most one epoch, so that all of it ends within about two minutes.
 #
 #   jobs/quickstart.sh [TRAIN-OPTION...]    e.g. --arch servers --mode asgd
 #   jobs/quickstart.sh --model lstm         a language model of the King James Bible, which then writes
@@ -11,7 +15,8 @@
 # Takes every option of `cohort train`; what is given, here or in a --config file, replaces the
 # choice made below, and the comparison of ssgd and adaptive is left out. With --arch, --out or
 # --config there is one training instead of two. Relative paths start at the root of the source
-# tree. WORKERS=N in the environment: another number of workers.
+# tree. WORKERS=N and TRAINING_S=SECONDS in the environment: another number of workers (4), other
+# seconds for a training.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,6 +24,7 @@ idx_folder=/usr/share/datasets/fashion-mnist
 data=data/fashion-mnist.h5
 runs=runs/quickstart
 workers=${WORKERS:-4}
+training_s=${TRAINING_S:-40}
 accuracy=0.80
 build=build/release
 cohort=$build/jobs/cohort
@@ -29,11 +35,13 @@ step "packages"
 jobs/install_deps.sh
 
 step "build"
-launcher=()
-if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+configure=()
+if [[ -e $build/CMakeCache.txt ]]; then # it goes on as it began, with its tests: nothing is compiled twice
+    ! grep -q '^COHORT_BUILD_TESTS:BOOL=ON' "$build/CMakeCache.txt" || configure=(-DCOHORT_BUILD_TESTS=ON)
+elif command -v ccache >/dev/null; then
+    configure=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
-cmake --preset release "${launcher[@]}"
+cmake --preset release "${configure[@]}"
 cmake --build "$build" --parallel "$(nproc)" --target cohort
 
 arguments=("$@")
@@ -76,7 +84,6 @@ given --batch || options+=(--batch 32)
 if [[ $text == yes ]] && ! given --optimizer --lr; then
     options+=(--optimizer adamw --lr 0.002)
 fi
-given --samples --epochs || options+=(--epochs 1)
 given --lr-schedule || options+=(--lr-schedule cosine:0)
 
 # The King James Bible, a verse per line, without the verses' numbers.
@@ -100,23 +107,75 @@ if ! given --data; then
     fi
 fi
 
-# train_with [OPTION...]: one training with four workers, one of them slowed.
-train_with() {
-    local servers ranks slow=()
-    settings=$("$cohort" train "${options[@]}" "$@" "${arguments[@]}" --dump-config)
-    servers=0
+# prepare [OPTION...]: what one training with four workers needs, one of them slowed: its options in
+# `command`, its number of ranks in `ranks`, its settings in `settings`.
+prepare() {
+    command=("${options[@]}" "$@" "${arguments[@]}")
+    settings=$("$cohort" train "${command[@]}" --dump-config)
+    local servers=0
     if [[ $(setting arch) == servers ]]; then
         servers=$(setting servers)
         servers=$((servers > 0 ? servers : 1))
     fi
     ranks=$((servers + workers))
     if ! given --inject && ((workers > 1)); then
-        slow=(--inject "rank=$((ranks - 1)),cpu=0.5")
+        command+=(--inject "rank=$((ranks - 1)),cpu=0.5")
+    fi
+}
+
+train_with() {
+    prepare "$@"
+    if ! given --inject && ((workers > 1)); then
         echo "worker $((workers - 1)) (rank $((ranks - 1))) computes at half its speed"
     fi
     outs+=("$(setting out)")
-    COHORT=$cohort jobs/launch.sh -n "$ranks" -- train "${options[@]}" "$@" "${slow[@]}" \
-        "${arguments[@]}"
+    COHORT=$cohort jobs/launch.sh -n "$ranks" -- train "${command[@]}"
+}
+
+# measure TRAININGS [OPTION...]: says how long so many trainings take together, from the last of some
+# updates of the same job; without --samples and --epochs it first chooses the number of samples.
+measure() {
+    local trainings=$1 folder updates=20 status
+    shift
+    if given --resume --inject --dry-run --target-accuracy --target-loss; then
+        given --samples --epochs || options+=(--epochs 1)
+        return # how long these take is not known beforehand
+    fi
+    step "how long it will take"
+    prepare "$@"
+    folder=$(mktemp -d)
+    "$cohort" train "${command[@]}" --dump-config |
+        sed -E '/^(samples|epochs|out|record-.*|timeline|tensorboard|metrics-.*) = /d' >"$folder/probe.toml"
+    COHORT=$cohort jobs/launch.sh -n "$ranks" -- train --config "$folder/probe.toml" \
+        --samples $((updates * workers * $(setting batch))) --log-every-s 0.1 --out "$folder/out" \
+        >"$folder/log" 2>&1 || {
+        status=$?
+        cat "$folder/log"
+        rm -r "$folder"
+        exit "$status"
+    }
+    read -r samples sentence < <(python3 - "$folder/out/metrics.jsonl" "$trainings" "$text" \
+        "$(setting samples)" "$(setting epochs)" "$training_s" <<'END'
+import json
+import sys
+
+path, trainings, text, samples, epochs, training_s = sys.argv[1:]
+with open(path, encoding="utf-8") as lines:
+    events = [json.loads(line) for line in lines]
+speed = [event["samples_per_s"] for event in events if event["event"] == "train"][-1]
+epoch = events[0]["train_samples"]
+chosen = int(samples) or int(epochs) * epoch
+if not chosen:
+    chosen = epoch if text == "yes" else max(1, min(epoch, int(float(training_s) * speed)))
+seconds = int(trainings) * chosen / speed
+unit = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
+print(chosen, f"{speed:.0f} samples/s: training on {chosen:,} samples"
+      + (f", {trainings} times," if trainings != "1" else "") + f" takes about {unit}")
+END
+    )
+    rm -r "$folder"
+    given --samples --epochs || options+=(--samples "$samples")
+    echo "$sentence"
 }
 
 outs=()
@@ -126,10 +185,12 @@ esac
 started=$(mktemp)
 trap 'rm -f "$started"' EXIT
 if given --arch || given --out || [[ -n $config ]]; then
-    step "training"
     given --out || options+=(--out "$runs")
+    measure 1
+    step "training"
     train_with
 else
+    measure 2 --arch servers --out "$runs/servers"
     step "training with $workers workers and a parameter server"
     train_with --arch servers --out "$runs/servers"
     step "training with $workers workers as a ring"
@@ -195,8 +256,8 @@ print("\n== result")
 print(f"{'':22}" + "".join(f"{row['arch'] + ' ' + row['mode']:>20}" for _, row in rows))
 for title, text in (
         ("ranks", lambda r: f"{r['servers']} + {r['workers']}" if r["servers"] else r["workers"]),
-        ("test accuracy", lambda r: f"{100 * r['test_accuracy']:.2f} %"),
-        ("test loss", lambda r: f"{r['test_loss']:.4f}"),
+        ("test accuracy", lambda r: "" if r.get("test_accuracy") is None else f"{100 * r['test_accuracy']:.2f} %"),
+        ("test loss", lambda r: "" if r["test_loss"] is None else f"{r['test_loss']:.4f}"),
         ("test perplexity", lambda r: f"{r['test_perplexity']:.2f}" if "test_perplexity" in r else ""),
         ("training speed", lambda r: f"{r['samples_per_s']:.0f} samples/s"),
         ("wall time", lambda r: f"{r['wall_s']:.1f} s"),
@@ -204,7 +265,8 @@ for title, text in (
     if any(text(row) for _, row in rows):
         print(f"{title:22}" + "".join(f"{text(row):>20}" for _, row in rows))
 for out, _ in rows:
-    print(f"model and metrics     {out}/model.h5, {out}/metrics.jsonl")
+    print("model and metrics     " + ", ".join(file for file in (f"{out}/model.h5", f"{out}/metrics.jsonl")
+                                                if os.path.exists(file)))
 END
 
 if [[ $text == yes ]]; then

@@ -38,14 +38,14 @@ std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& strea
     return nullptr;
 }
 
-Precision cpu_precision(Precision asked) {
+Precision cpu_precision(Precision asked, bool anywhere) {
     if (asked == Precision::kTf32 || asked == Precision::kF16) {
         fail<UsageError>({.where = "--precision",
                           .what = "only GPUs compute in it (GPUs: " + usable_gpus().detail + ")",
                           .expected = "f32 or bf16 on the CPU",
                           .got = word_of(asked)});
     }
-    if (asked == Precision::kF32 || has_bf16_products()) {
+    if (asked == Precision::kF32 || anywhere || has_bf16_products()) {
         return asked;
     }
     static std::once_flag said;

@@ -20,12 +20,21 @@ namespace cohort {
 /// Channel block that oneDNN's convolutions like best here: 16, 8, or 1 (row-major).
 [[nodiscard]] std::int64_t preferred_channel_block();
 
+/// The instructions for floats that oneDNN is allowed to use here, and so our own loops.
+enum class VectorLevel { kSse, kAvx, kAvx2, kAvx512 };
+[[nodiscard]] VectorLevel vector_level();
+
 /// Whether oneDNN multiplies bfloat16 by instructions made for it: AMX or AVX-512 BF16.
 [[nodiscard]] bool has_bf16_products();
 
 /// What a choice by measurement holds for besides the problem: oneDNN's version, the instructions
 /// that it uses, and the processor.
 [[nodiscard]] const std::string& kernel_machine();
+
+/// An implementation of oneDNN's that is there for comparison, one element at a time.
+[[nodiscard]] inline bool is_reference(std::string_view implementation) {
+    return implementation.find("ref") != std::string_view::npos;
+}
 
 /// Channels of a format in memory: rounded up to whole blocks.
 [[nodiscard]] std::int64_t stored_channels(const TensorFormat& format);

@@ -1,5 +1,6 @@
 // In bfloat16 the operands are copied, rounded and without gaps, and multiplied by oneDNN's matmul,
-// whose primitives every thread keeps by their shapes.
+// whose primitives every thread keeps by their shapes; a processor without such products widens
+// them again (ReplicaOptions::bf16_anywhere).
 #include "layers/cpu/matrix_product.hpp"
 
 #include <array>
@@ -81,6 +82,12 @@ const std::uint16_t* rounded(const float* from, std::int64_t rows, std::int64_t 
     return to.data();
 }
 
+const float* widened(const std::vector<std::uint16_t>& from, std::vector<float>& to) {
+    to.resize(from.size());
+    widen_bf16(from.data(), to);
+    return to.data();
+}
+
 }  // namespace
 
 void MatrixProduct::operator()(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n,
@@ -96,6 +103,12 @@ void MatrixProduct::operator()(char transpose_a, char transpose_b, std::int64_t 
     const bool turned_b = transpose_b == 'T';
     const std::uint16_t* short_a = rounded(a, turned_a ? k : m, turned_a ? m : k, lda, operands[0]);
     const std::uint16_t* short_b = rounded(b, turned_b ? n : k, turned_b ? k : n, ldb, operands[1]);
+    if (!has_bf16_products()) {
+        thread_local std::array<std::vector<float>, 2> wide;
+        sgemm(transpose_a, transpose_b, m, n, k, widened(operands[0], wide[0]), turned_a ? m : k,
+              widened(operands[1], wide[1]), turned_b ? k : n, beta, c, ldc);
+        return;
+    }
     dnnl_checked("matrix product", [&] {
         const Problem problem{.transposed_a = turned_a,
                               .transposed_b = turned_b,

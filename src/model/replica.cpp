@@ -17,8 +17,9 @@ struct Replica::Impl {
           device(of.device()),
           stream(of.stream()),
           tuning(make_tuning_cache(options.tuning_file)),
-          precision(device.kind() == DeviceKind::kCpu ? cpu_precision(options.precision)
-                                                      : options.precision),
+          precision(device.kind() == DeviceKind::kCpu
+                        ? cpu_precision(options.precision, options.bf16_anywhere)
+                        : options.precision),
           support(make_kernel_support(device, stream, precision, options.deterministic)),
           training(make_executor(options, true)),
           inference(make_executor(options, false)),
@@ -224,12 +225,14 @@ void Replica::set_profiling(bool on) {
 }
 
 std::vector<LayerProfile> Replica::profile() const {
+    const std::vector<NodeFlops> flops = flops_per_sample(impl_->graph);
     std::vector<LayerProfile> profile;
     for (const Graph::Node& node : impl_->graph.nodes()) {
         const std::string_view kind = node.layer->kind();
         profile.push_back({.name = node.name,
                            .kind = std::string(kind),
-                           .is_convolution = kind.starts_with("conv")});
+                           .is_convolution = kind.starts_with("conv"),
+                           .flops = flops[profile.size()]});
     }
     impl_->training->add_profile(profile);
     impl_->inference->add_profile(profile);

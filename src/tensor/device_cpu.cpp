@@ -6,10 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <oneapi/dnnl/dnnl.hpp>
+#include <mutex>
 
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/device.hpp"
+#include "core/log.hpp"
 #include "core/units.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -129,6 +130,12 @@ void check_host_memory(std::uint64_t bytes, std::string_view where, std::string_
 }
 
 std::unique_ptr<Device> make_cpu_device(int threads) {
+    static std::once_flag said;
+    std::call_once(said, [] {
+        if (const std::string doubt = cpu_isa_doubt(); !doubt.empty()) {
+            log_warn("{}", doubt);
+        }
+    });
     return std::make_unique<CpuDevice>(threads);
 }
 
@@ -147,26 +154,6 @@ std::size_t cpu_l2_bytes() {
     constexpr std::size_t kUsual = std::size_t{1} << 20;
     const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
     return bytes > 0 ? static_cast<std::size_t>(bytes) : kUsual;
-}
-
-std::string cpu_isa() {
-    switch (dnnl::get_effective_cpu_isa()) {
-        case dnnl::cpu_isa::sse41: return "sse41";
-        case dnnl::cpu_isa::avx: return "avx";
-        case dnnl::cpu_isa::avx2: return "avx2";
-        case dnnl::cpu_isa::avx2_vnni: return "avx2_vnni";
-        case dnnl::cpu_isa::avx512_core: return "avx512_core";
-        case dnnl::cpu_isa::avx512_core_vnni: return "avx512_core_vnni";
-        case dnnl::cpu_isa::avx512_core_bf16: return "avx512_core_bf16";
-        case dnnl::cpu_isa::avx512_core_amx: return "avx512_core_amx";
-        default: return "generic";
-    }
-}
-
-std::string dnnl_version_text() {
-    const dnnl_version_t* version = dnnl_version();
-    return std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-           std::to_string(version->patch);
 }
 
 }  // namespace cohort

@@ -16,14 +16,13 @@ import h5py
 import numpy as np
 
 import cli_support
-from cli_support import images, run
+from cli_support import images, left_s, run
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/data"))
 from h5py_stores import changed_store, put_values  # noqa: E402
 
 # What a message must have besides what happened: a range, a next step, or where to read more.
 NEXT_STEP = ("expected ", "; try ", "--help", "got No such file or directory", "got Permission denied")
 NOBODY = 65534
-TIMEOUT_S = 20
 
 DATA = "--data {data} --model smallcnn --threads 1"
 TRAIN = f"train {DATA} --out {{out}}"
@@ -420,7 +419,7 @@ class BadInput(unittest.TestCase):
             words = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", str(cli_support.PROGRAM), *words]
         else:
             words = [str(cli_support.PROGRAM), *words]
-        return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+        return subprocess.run(words, capture_output=True, text=True, timeout=left_s(), check=False,
                               errors="replace", cwd=self.root)
 
     def test_every_case(self):

@@ -11,10 +11,11 @@ steps need on top.
 import csv
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import unittest
+
+from cli_support import call
 
 PROGRAM = None
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -36,13 +37,6 @@ WINNERS = [
 ]
 
 
-def call(*words):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
-                          check=False, timeout=500)
-    if done.returncode != 0:
-        raise AssertionError(f"exit code {done.returncode}: {words}\n{done.stdout}{done.stderr}")
-
-
 class CiSweep(unittest.TestCase):
 
     @classmethod
@@ -51,9 +45,9 @@ class CiSweep(unittest.TestCase):
         cls.addClassCleanup(temporary.cleanup)
         folder = pathlib.Path(temporary.name)
         data = folder / "fashion-mnist.h5"
-        call(PROGRAM, "import", "--format", "idx", "--input", IMAGES, "--output", data)
-        call(PROGRAM, "sweep", ROOT / "experiments/ci.toml", "--out", folder / "sweep",
-             "--set", f"data={data}")
+        call([PROGRAM, "import", "--format", "idx", "--input", IMAGES, "--output", data])
+        call([PROGRAM, "sweep", ROOT / "experiments/ci.toml", "--out", folder / "sweep",
+              "--set", f"data={data}"])
         with open(folder / "sweep" / "results.csv", encoding="utf-8", newline="") as file:
             cls.rows = list(csv.DictReader(file))
 

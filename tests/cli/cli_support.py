@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,9 @@ import unittest
 
 import h5py
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
+from guard import CASE_S, left_s, wait_until  # noqa: E402,F401
 
 PROGRAM = None
 MPIRUN = []  # the command that starts ranks, where a test is given one
@@ -24,9 +28,9 @@ def main():
     unittest.main(argv=[sys.argv[0], *sys.argv[end + 1:]])
 
 
-def call(command, code=0, timeout=120, environment=None, **options):
+def call(command, code=0, environment=None, **options):
     """Runs a command to its end and checks its exit code."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout,
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=left_s(),
                           check=False, env={**os.environ, "OMP_WAIT_POLICY": "passive", **(environment or {})},
                           **options)
     assert done.returncode == code, (
@@ -82,6 +86,34 @@ def make_data(folder):
             np.save(inputs[-1], values)
     run("import", *inputs, "--output", folder / "data.h5")
     return folder / "data.h5"
+
+
+def ranks_of(launcher):
+    """World rank -> process id of cohort below jobs/launch.sh, with mpirun's children in sessions of their own."""
+    children, found = {}, {}
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(path)
+    below = children.get(launcher.pid, [])
+    while below:
+        path = below.pop()
+        below += children.get(int(path.name), [])
+        try:
+            if os.readlink(path / "exe") == str(PROGRAM):
+                variables = (path / "environ").read_bytes().decode(errors="replace")
+                found[int(re.search(r"\bOMPI_COMM_WORLD_RANK=(\d+)", variables)[1])] = int(path.name)
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+def worked_s(process):
+    """Processor seconds of a process so far."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class ProgramTest(unittest.TestCase):

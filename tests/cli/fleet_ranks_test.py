@@ -11,8 +11,7 @@ import signal
 import subprocess
 
 import cli_support
-from cli_support import ProgramTest, events, run_ranks, tensors
-from launch_support import wait_until
+from cli_support import ProgramTest, events, left_s, run_ranks, tensors, wait_until
 
 OPTIONS = {"model": "mlp", "batch": 10, "lr": 0.02, "samples": 1200, "eval-every-samples": 600}
 FLEET = """
@@ -122,7 +121,7 @@ class FleetOnRanks(ProgramTest):
         process = self.start(file, 4)
         wait_until(lambda: self.has_checkpoint("first"), "it trains")
         process.send_signal(signal.SIGUSR1)
-        _, log = process.communicate(timeout=60)
+        _, log = process.communicate(timeout=left_s())
         self.assertEqual(process.returncode, 75, log)
         self.assertEqual({name: job["state"] for name, job in self.jobs().items()},
                          {"first": "stopped", "second": "waiting"})
@@ -132,7 +131,7 @@ class FleetOnRanks(ProgramTest):
         process = self.start(file, 4, "--resume")
         wait_until(lambda: self.has_checkpoint("second"), "the second one trains")
         os.kill(self.children(process.pid)[1], signal.SIGKILL)  # rank 1: the first one of the job
-        _, log = process.communicate(timeout=60)
+        _, log = process.communicate(timeout=left_s())
         self.assertNotIn(process.returncode, (0, 75), log)
         self.assertEqual(self.jobs()["first"]["state"], "budget", "what is known survives")
 
@@ -153,7 +152,7 @@ class FleetOnRanks(ProgramTest):
         ranks = self.children(process.pid)
         os.kill(ranks[1], signal.SIGKILL)  # the server of the first job
         os.kill(ranks[7], signal.SIGKILL)  # the last worker of the second
-        _, log = process.communicate(timeout=100)
+        _, log = process.communicate(timeout=left_s())
         self.assertEqual((self.out() / "exit_code").read_text(encoding="utf-8"),
                          "102\n3 of 5 jobs done, 2 failed\n", log)
         jobs = self.jobs()

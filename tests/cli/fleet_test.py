@@ -8,10 +8,9 @@ import csv
 import json
 import signal
 import subprocess
-import time
 
 import cli_support
-from cli_support import ProgramTest, run
+from cli_support import ProgramTest, left_s, run, wait_until, worked_s
 
 FLEET = """
 [cluster]
@@ -136,9 +135,9 @@ class Fleet(ProgramTest):
         process = subprocess.Popen(
             [str(cli_support.PROGRAM), "fleet", str(self.file(text)), "--out", str(self.out())],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(1)
+        wait_until(lambda: worked_s(process) > 0.5, "virtual time goes on", lambda: process.poll() is None)
         process.send_signal(signal.SIGINT)
-        _, log = process.communicate(timeout=60)
+        _, log = process.communicate(timeout=left_s())
         self.assertEqual(process.returncode, 75, log)
         record = self.record()
         self.assertTrue(record["stopped"])

@@ -7,9 +7,12 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
-import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
+from guard import left_s, wait_until  # noqa: E402
 
 OPEN_MPI_5 = shutil.which("prte_info") is not None
 
@@ -38,6 +41,22 @@ def leave(code, reason="because"):
         path.with_suffix(".new").rename(path)
     sys.exit(code)
 
+def lose_rank_1():
+    # Returns on the other rank, once rank 1 has died.
+    pid = folder / "dying"
+    if rank == 1:
+        pid.write_text(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGKILL)
+    while True:
+        try:
+            os.kill(int(pid.read_text()), 0)
+        except (FileNotFoundError, ValueError):
+            pass
+        except ProcessLookupError:
+            pid.unlink()
+            return
+        time.sleep(0.05)
+
 def wait_for_stop(code=75):
     signal.signal(signal.SIGUSR1, lambda *_: leave(code))
     new = folder / f"new.{rank}"
@@ -57,14 +76,6 @@ def running(pid):
     except (FileNotFoundError, ProcessLookupError):
         return False
     return text.rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def wait_until(condition, what, limit_s=30):
-    limit = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > limit:
-            raise AssertionError(f"not within {limit_s} s: {what}")
-        time.sleep(0.02)
 
 
 class LaunchTest(unittest.TestCase):
@@ -100,7 +111,7 @@ class LaunchTest(unittest.TestCase):
         """Runs the launcher to its end and checks the exit code."""
         done = subprocess.run(
             self.command(job or self.train(), options), capture_output=True, text=True,
-            timeout=50, check=False, env=self.environment(script, environment))
+            timeout=left_s(), check=False, env=self.environment(script, environment))
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
@@ -109,15 +120,23 @@ class LaunchTest(unittest.TestCase):
 
     def start(self, script, environment=None):
         """Starts the launcher as a terminal would; returns it once both ranks wait for a stop."""
-        launcher = subprocess.Popen(
-            self.command(self.train(), ()), stderr=subprocess.PIPE, text=True,
-            start_new_session=True, env=self.environment(script, environment))
-        self.addCleanup(launcher.stderr.close)
+        self.log = self.folder / "messages"
+        with self.log.open("w", encoding="utf-8") as log:
+            launcher = subprocess.Popen(
+                self.command(self.train(), ()), stderr=log, start_new_session=True,
+                env=self.environment(script, environment))
         self.addCleanup(launcher.wait)
         self.addCleanup(launcher.kill)
         wait_until(lambda: all((self.folder / f"ready.{rank}").exists() for rank in (0, 1)),
                    "both ranks wait")
         return launcher
+
+    def finish(self, launcher, code):
+        """Waits for the launcher's end and checks its exit code; returns its messages."""
+        launcher.wait(timeout=left_s())
+        messages = self.log.read_text(encoding="utf-8")
+        self.assertEqual(launcher.returncode, code, messages)
+        return messages
 
     def rank_processes(self):
         return [int((self.folder / f"ready.{rank}").read_text()) for rank in (0, 1)]

@@ -13,31 +13,12 @@ import sys
 import time
 
 import cli_support
-from cli_support import ProgramTest, events, tensors
+from cli_support import ProgramTest, events, left_s, ranks_of, tensors, wait_until
 
 ROOT = None
-SAMPLES = 100000
+RANKS = 4
+SAMPLES = 6000  # three seconds and more, which a rank spends asleep
 ARCHITECTURES = {"ring": ["--arch", "ring"], "servers": ["--arch", "servers", "--servers", 1]}
-
-
-def ranks_of(launcher):
-    """Process ids of cohort below a launcher, with mpirun's children in sessions of their own."""
-    children = {}
-    programs = {}
-    for path in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            programs[int(path.name)] = os.readlink(path / "exe")
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(path.name))
-    found, below = [], [launcher.pid]
-    while below:
-        pid = below.pop()
-        below += children.get(pid, [])
-        if programs.get(pid) == str(cli_support.PROGRAM):
-            found.append(pid)
-    return sorted(found)
 
 
 def parent(pid):
@@ -55,10 +36,11 @@ def segments(pids):
 class LaunchTrain(ProgramTest):
 
     def start(self, *arguments, options=()):
-        command = [ROOT / "jobs/launch.sh", "-n", 4, "--interfaces", "lo", *options, "--", "train",
+        command = [ROOT / "jobs/launch.sh", "-n", RANKS, "--interfaces", "lo", *options, "--", "train",
                    "--data", self.data, "--out", self.out(), "--model", "smallcnn", "--batch", 10,
                    "--threads", 1, "--deterministic", "--log-every-s", 0.01,
-                   "--samples", SAMPLES, *arguments]
+                   "--samples", SAMPLES,
+                   "--inject", "rank=1,delay=20ms", *arguments]
         return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True,
                                 env={**os.environ, "COHORT": str(cli_support.PROGRAM)})
 
@@ -67,14 +49,11 @@ class LaunchTrain(ProgramTest):
 
     def wait_for(self, launcher, event):
         metrics = self.out() / "metrics.jsonl"
-        limit = time.monotonic() + 60
-        while not (metrics.exists() and f'"{event}"' in metrics.read_text()):
-            self.assertIsNone(launcher.poll(), "ended early")
-            self.assertLess(time.monotonic(), limit, f"no {event} in {metrics}")
-            time.sleep(0.01)
+        wait_until(lambda: metrics.exists() and f'"{event}"' in metrics.read_text(), f"{event} in {metrics}",
+                   lambda: launcher.poll() is None)
 
     def finish(self, launcher, code):
-        messages = launcher.communicate(timeout=100)[1]
+        messages = launcher.communicate(timeout=left_s())[1]
         self.assertEqual(launcher.returncode, code, messages)
         return messages
 
@@ -103,9 +82,9 @@ class LaunchTrain(ProgramTest):
 
     def test_a_killed_rank_leaves_code_and_reason(self):
         for words in self.each_architecture():
-            launcher = self.start(*words, "--lost-after-s", 2, "--max-lost", 0)
+            launcher = self.start(*words, "--max-lost", 0)
             self.wait_for(launcher, "train")
-            os.kill(ranks_of(launcher)[-1], signal.SIGKILL)
+            os.kill(ranks_of(launcher)[RANKS - 1], signal.SIGKILL)
             self.assertIn("has died", self.finish(launcher, 4))
             code, reason = (self.out() / "exit_code").read_text().splitlines()
             self.assertEqual(code, "4")
@@ -116,10 +95,10 @@ class LaunchTrain(ProgramTest):
 
     def test_after_a_killed_rank_it_starts_again(self):
         for words in self.each_architecture():
-            launcher = self.start(*words, "--checkpoint-every-samples", 2000, "--lost-after-s", 2,
+            launcher = self.start(*words, "--checkpoint-every-samples", 1000,
                                   "--max-lost", 0, options=["--restarts", 1])
             self.wait_for(launcher, "checkpoint")
-            os.kill(ranks_of(launcher)[-1], signal.SIGKILL)
+            os.kill(ranks_of(launcher)[RANKS - 1], signal.SIGKILL)
             messages = self.finish(launcher, 0)
             self.assertIn("starting again with --resume", messages)
             self.assertEqual(events(self.out(), "summary")[-1]["samples_applied"], SAMPLES)
@@ -130,9 +109,9 @@ class LaunchTrain(ProgramTest):
         self.out().mkdir(parents=True)
         launcher = self.start()
         self.wait_for(launcher, "train")
-        ranks = ranks_of(launcher)
+        ranks = list(ranks_of(launcher).values())
         left = segments(ranks)
-        self.assertEqual(len(left), 4)
+        self.assertEqual(len(left), RANKS)
         mpirun = parent(parent(ranks[0]))  # a shell is between them
         for pid in [mpirun, *ranks]:
             os.kill(pid, signal.SIGKILL)

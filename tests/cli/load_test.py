@@ -6,10 +6,9 @@ load_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 
 import re
 import statistics
-import time
 
 import cli_support
-from modes_test import LIMIT, Job
+from modes_test import Job
 from cli_support import ProgramTest, events
 
 SLEEP = ("--compute", "sleep:100ms", "--log-every-s", 0.5, "--samples", 1000000)
@@ -30,22 +29,15 @@ class Load(ProgramTest):
 
     def straggler(self, job, worker, event="straggler"):
         """Waits until this worker is found slow by more than a busy machine makes anybody."""
-        end = time.monotonic() + LIMIT
-        while time.monotonic() < end:
-            job.until(event)
-            for one in events(job.out, event):
-                if one["worker"] == worker and one["slowdown"] > 1.8:
-                    return one
-            time.sleep(0.1)
-        raise AssertionError(f"worker {worker} is not found: {events(job.out, event)}")
+        return job.wait(lambda: [one for one in job.records(event)
+                                 if one["worker"] == worker and one["slowdown"] > 1.8],
+                        f"{event} of worker {worker}")[0]
 
     def windows(self, job, count):
         """`count` train records from now on."""
-        have = len(events(job.out, "train"))
-        end = time.monotonic() + LIMIT
-        while time.monotonic() < end and len(events(job.out, "train")) < have + count:
-            time.sleep(0.1)
-        return events(job.out, "train")[have:]
+        have = len(job.records("train"))
+        job.wait(lambda: len(job.records("train")) >= have + count, f"{count} more records")
+        return job.records("train")[have:]
 
     def middle(self, records, name, worker):
         return statistics.median(record[name][worker] for record in records)
@@ -104,18 +96,12 @@ class Load(ProgramTest):
         job = self.job(5, "--arch", "servers", "--mode", "adaptive", "--inject",
                        "rank=4,freeze=4s..10s", "--lost-after-s", 30, "--stall-limit-s", 60)
         job.until("train")
-        found = {}
-        end = time.monotonic() + LIMIT
-        while "worker 3 is" not in found.get("why", "") and time.monotonic() < end:
-            time.sleep(0.1)
-            found = next((one for one in events(job.out, "switch")
-                          if "worker 3 is" in one["why"]), {})
-        self.assertRegex(found.get("why", ""), "worker 3 is .*x slower: (updates wait for|nobody waits)")
+        found = job.wait(lambda: [one for one in job.records("switch") if "worker 3 is" in one["why"]],
+                         "a change of mode because of worker 3")[0]
+        self.assertRegex(found["why"], "worker 3 is .*x slower: (updates wait for|nobody waits)")
         frozen = self.windows(job, 4)
         self.assertGreater(frozen[-1]["updates"], frozen[0]["updates"] + 8)
-        end = time.monotonic() + LIMIT
-        while self.windows(job, 1)[-1]["train_s"] < 13 and time.monotonic() < end:
-            pass
+        job.wait(lambda: job.records("train")[-1]["train_s"] >= 13, "the worker is back")
         job.ctl("stop")
         summary, _, _ = job.ends("75")
         self.assertFalse(events(job.out, "lost"))

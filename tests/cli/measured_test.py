@@ -19,7 +19,7 @@ class Measured(ProgramTest):
         """A run to its end. Returns its folder."""
         out = folder or self.out()
         run_ranks(ranks, "train", "--data", self.data, "--out", out, "--threads", 1, "--checkpoint-every-s", 0,
-                  *arguments, timeout=150)
+                  *arguments)
         return out
 
     def test_a_recorded_run_trains_a_predictor(self):

@@ -8,12 +8,11 @@ modes_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 import json
 import os
 import subprocess
-import time
 
 import cli_support
-from cli_support import ProgramTest, events, run
+from cli_support import ProgramTest, events, left_s, run, wait_until
 
-LIMIT = 120
+LEAVE_S = 20  # for a job that a failed test leaves behind, before it is killed
 
 
 class Job:
@@ -27,30 +26,37 @@ class Job:
         self.process = subprocess.Popen([str(word) for word in command], text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+        self.text = ""
         test.addCleanup(self.kill)
 
     def kill(self):
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.communicate(timeout=20)
+                self.process.communicate(timeout=LEAVE_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
         if not self.process.stdout.closed:
-            self.process.communicate()
+            self.text = self.process.communicate()[0]
 
-    def until(self, event, seconds=LIMIT):
+    def records(self, event):
+        """Those of this kind so far."""
+        return events(self.out, event) if (self.out / "metrics.jsonl").exists() else []
+
+    def wait(self, condition, what):
+        """Waits for something that the job brings about; what it said when it does not."""
+        def said():
+            self.kill()
+            return f"{what}\n{self.text}"
+        return wait_until(condition, said, lambda: self.process.poll() is None)
+
+    def until(self, event):
         """Waits for a record of this kind."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self.process.poll() is None:
-            if (self.out / "metrics.jsonl").exists() and events(self.out, event):
-                return events(self.out, event)[0]
-            time.sleep(0.05)
-        raise AssertionError(f"no {event}: {self.process.communicate()[0]}")
+        return self.wait(lambda: self.records(event), event)[0]
 
     def ends(self, status="0"):
         """Waits for the end; the summary, whose accounts must add up."""
-        text, _ = self.process.communicate(timeout=LIMIT)
+        text, _ = self.process.communicate(timeout=left_s())
         code = (self.out / "exit_code").read_text().splitlines()
         assert code[0] == status, f"{code}\n{text}"
         summary = events(self.out, "summary")[-1]
@@ -67,7 +73,7 @@ class Job:
         return resumed[-1]["samples_applied"] if resumed else 0
 
     def ctl(self, *words, code=0):
-        return run("ctl", "--out", self.out, "--timeout-s", 60, *words, code=code)
+        return run("ctl", "--out", self.out, "--timeout-s", f"{left_s():.0f}", *words, code=code)
 
 
 class Modes(ProgramTest):
@@ -111,7 +117,7 @@ class Modes(ProgramTest):
         self.assertEqual((summary["stop_reason"], summary["switches"]), ("signal", 1))
         self.assertFalse((job.out / "ctl").exists())
         self.assertIn("no job listens", job.ctl("status", code=3).stderr)
-        lines = watch.communicate(timeout=LIMIT)[0].splitlines()
+        lines = watch.communicate(timeout=left_s())[0].splitlines()
         self.assertEqual(watch.returncode, 0)
         self.assertIn("ssgd", {json.loads(line)["mode"] for line in lines})
         ended = run("top", "--out", job.out).stdout
@@ -163,7 +169,7 @@ class Modes(ProgramTest):
         job = Job(self, 4, "--arch", "servers", "--mode", "asgd", "--compute", "sleep:20ms",
                   "--samples", 1000000, "--max-lost", 1, "--inject",
                   "rank=3,kill=0.5s;rank=2,kill=1s")
-        text, _ = job.process.communicate(timeout=LIMIT)
+        text, _ = job.process.communicate(timeout=left_s())
         code = (job.out / "exit_code").read_text().splitlines()
         self.assertEqual(code[0], "4", text)
         self.assertIn("--max-lost", code[1])

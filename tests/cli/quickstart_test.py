@@ -10,14 +10,17 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from unittest import mock
 
 import cli_support
-from cli_support import ProgramTest, events
+from cli_support import ProgramTest, events, left_s
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/tools"))
 import samples  # noqa: E402
 import time_to_accuracy  # noqa: E402
+
+TAKES = r"\d+ samples/s: training on {} samples{} takes about \d+ "
 
 
 class Quickstart(ProgramTest):
@@ -42,7 +45,7 @@ class Quickstart(ProgramTest):
     def run_script(self, *arguments, code=0):
         done = subprocess.run(
             ["jobs/quickstart.sh", *map(str, arguments)],
-            cwd=self.tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+            cwd=self.tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=left_s(), check=False,
             env={**os.environ, "PATH": f"{self.tree}/tools:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, code, done.stdout)
         return done.stdout
@@ -53,6 +56,7 @@ class Quickstart(ProgramTest):
     def test_own_choices_and_those_given(self):
         shown = self.quickstart("--epochs", 2)
         self.assertNotIn("slow worker costs", shown)
+        self.assertRegex(shown, TAKES.format("1,200", ", 2 times,"))
         self.assertRegex(shown, "servers ssgd +ring ring")
         for arch, rank in (("servers", 4), ("ring", 3)):
             out = f"runs/quickstart/{arch}"
@@ -66,12 +70,14 @@ class Quickstart(ProgramTest):
                          [2, 4, "asgd", 7])
         self.quickstart("--epochs=1", "--overwrite", "--mode", "ring", "--arch", "ring")
         self.assertEqual(self.applied(), 600)
-        self.quickstart("--epochs", 2, "--arch", "ring", "--resume")
+        shown = self.quickstart("--epochs", 2, "--arch", "ring", "--resume")
         self.assertEqual(self.applied(), 1200)
+        self.assertNotRegex(shown, TAKES.format(".*", ".*"))  # nothing says how much of the work is done
 
     def test_without_options_it_ends_with_what_a_slow_worker_costs(self):
         shown = self.run_script()
         self.assertRegex(shown, "servers ssgd +ring ring")
+        self.assertRegex(shown, TAKES.format("600", ", 2 times,"))
         self.assertEqual(self.applied("runs/quickstart/ring"), 600)
         table = shown.split("== one of 4 workers at a quarter of the others' speed\n")[1].splitlines()
         self.assertIn("seconds to 0.80", table[0])
@@ -99,6 +105,13 @@ class Quickstart(ProgramTest):
         (self.tree / "job.toml").write_text('out = "from-file"\nsamples = 60\nbatch = 30\n')
         self.assertIn("from-file/model.h5", self.quickstart("--config", "job.toml"))
         self.assertEqual(events(self.tree / "from-file")[-1]["updates"], 1)
+
+    def test_a_slow_machine_trains_on_fewer_samples(self):
+        """The 600 samples of an epoch, one every 100 ms from each of four workers, would take some 15 s."""
+        with mock.patch.dict(os.environ, TRAINING_S="3"):
+            shown = self.quickstart("--arch", "servers", "--batch", 1, "--compute", "sleep:100ms")
+        self.assertRegex(shown, TAKES.format(self.applied(), ""))
+        self.assertLess(self.applied(), 600)
 
     def test_a_model_of_text_trains_on_text_and_writes(self):
         (self.tree / "a.txt").write_text("In the beginning was the word.\n" * 200)

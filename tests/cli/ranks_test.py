@@ -142,9 +142,9 @@ class ManyRanks(ProgramTest):
             self.assertEqual({line["pause_s"] for line in beside}, {0})
 
     def test_a_slow_worker_does_not_keep_the_tail(self):
-        """The others wait for it at the end, which is no stall of theirs."""
+        """The others wait for it at the end, for more than twice their limit, which is no stall of theirs."""
         out = self.many("asgd", 4, *JOB, "--samples", 1500, "--arch", "servers", "--mode", "asgd",
-                        "--inject", "rank=3,cpu=0.01", "--stall-limit-s", 1, "--lost-after-s", 1,
+                        "--inject", "rank=3,delay=8s", "--stall-limit-s", 3, "--lost-after-s", 3,
                         deterministic=())
         self.check_accounts(out, 1500)
 

@@ -4,7 +4,6 @@
 shards_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
-import time
 
 import h5py
 import numpy as np
@@ -29,9 +28,7 @@ class Shards(ProgramTest):
 
     def test_a_move_changes_no_bit_and_a_checkpoint_after_it_goes_on(self):
         job = Job(self, 4, *JOB, "--inject", "rank=2,delay=40ms")
-        end = time.monotonic() + 60
-        while not (job.out / "ctl" / "run").exists() and time.monotonic() < end:
-            time.sleep(0.02)
+        job.wait((job.out / "ctl" / "run").exists, "it listens")
         for number, (words, shares) in enumerate((("1:1000000", "0.000:1.000"), ("capacity", "0.500:0.500"),
                                                   ("1:3", "0.250:0.750")), start=1):
             self.assertIn(shares + " follow at the next fence", job.ctl("servers", words).stdout)

@@ -8,12 +8,11 @@ import json
 import resource
 import signal
 import subprocess
-import time
 
 import h5py
 
 import cli_support
-from cli_support import ProgramTest, run
+from cli_support import ProgramTest, left_s, run, wait_until, worked_s
 
 TIME_ONLY = ("--no-train", "--time-as", "resnet50", "--samples", 20000)
 
@@ -149,9 +148,9 @@ class Simulate(ProgramTest):
                 [str(cli_support.PROGRAM), "simulate", "--no-train", "--time-as", "resnet50",
                  "--samples", "100000000000", "--out", str(out), "--json", "--overwrite"],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            time.sleep(1)
+            wait_until(lambda: worked_s(process) > 0.5, "virtual time goes on", lambda: process.poll() is None)
             process.send_signal(stop)
-            text, log = process.communicate(timeout=60)
+            text, log = process.communicate(timeout=left_s())
             self.assertEqual(process.returncode, 75, log)
             record = json.loads(text)
             self.assertEqual(record["stop_reason"], "signal")
@@ -160,11 +159,13 @@ class Simulate(ProgramTest):
                 self.assertEqual(file.attrs["stop_reason"].decode(), "signal")
 
     def test_progress_is_told_now_and_then(self):
-        out = subprocess.run(
-            ["timeout", "-s", "INT", "7", str(cli_support.PROGRAM), "simulate", "--no-train",
-             "--time-as", "resnet50", "--samples", "100000000000"],
-            capture_output=True, text=True, timeout=60)
-        self.assertRegex(out.stderr, r"/100,000,000,000  \d+\.\d\d s virtual  eta .* events/s")
+        log = self.folder / "progress"
+        with log.open("w") as messages, subprocess.Popen(
+                [str(cli_support.PROGRAM), "simulate", "--no-train", "--time-as", "resnet50",
+                 "--samples", "100000000000"], stdout=subprocess.DEVNULL, stderr=messages) as process:
+            wait_until(lambda: "events/s" in log.read_text(), "a line of progress", lambda: process.poll() is None)
+            process.send_signal(signal.SIGINT)
+        self.assertRegex(log.read_text(), r"/100,000,000,000  \d+\.\d\d s virtual  eta .* events/s")
 
     def test_it_is_no_job_for_mpirun(self):
         environment = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0",

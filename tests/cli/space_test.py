@@ -7,10 +7,9 @@ The disk is a tmpfs, which only root may mount.
 import pathlib
 import subprocess
 import tempfile
-import time
 
 import cli_support
-from cli_support import ProgramTest, run
+from cli_support import ProgramTest, left_s, run, wait_until
 
 MIB = 1 << 20
 
@@ -44,13 +43,11 @@ class SmallDisk(ProgramTest):
     def test_old_checkpoints_are_given_up_for_the_model(self):
         disk = self.disk(40 * MIB)
         command = [str(cli_support.PROGRAM), *map(str, self.words(
-            disk, "--samples", 600, "--inject", "rank=0,delay=50ms", "--seed", 3))]
+            disk, "--samples", 600, "--inject", "rank=0,delay=150ms", "--seed", 3))]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as job:
-            end = time.monotonic() + 60
-            while len(self.checkpoints(disk)) < 2 and time.monotonic() < end:
-                time.sleep(0.02)
+            wait_until(lambda: len(self.checkpoints(disk)) >= 2, "two checkpoints", lambda: job.poll() is None)
             self.fill(disk)
-            _, log = job.communicate(timeout=100)
+            _, log = job.communicate(timeout=left_s())
         self.assertIn("is deleted to make room", log)
         self.assertEqual(job.returncode, 3, log)  # the last checkpoint is missing
         self.assertEqual(len(self.checkpoints(disk)), 1)

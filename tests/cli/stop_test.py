@@ -4,13 +4,13 @@
 import shutil
 import signal
 import subprocess
-import time
 
 import cli_support
-from cli_support import ProgramTest, events, tensors
+from cli_support import ProgramTest, events, left_s, tensors, wait_until
 
-ARGUMENTS = ["--samples", 60000, "--lr", 0.02, "--lr-schedule", "cosine:0.1",
-             "--augment", "pad-crop:1,flip"]
+SAMPLES = 4000  # three seconds and more, most of them asleep
+ARGUMENTS = ["--samples", SAMPLES, "--lr", 0.02, "--lr-schedule", "cosine:0.1",
+             "--augment", "pad-crop:1,flip", "--inject", "rank=0,delay=15ms"]
 
 
 class Stopping(ProgramTest):
@@ -21,15 +21,12 @@ class Stopping(ProgramTest):
                    "--model", "smallcnn", "--batch", 20, "--threads", 1, "--deterministic",
                    "--log-every-s", 0.01, *ARGUMENTS]
         with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as run:
-            limit = time.monotonic() + 60
             metrics = self.out() / "metrics.jsonl"
-            while time.monotonic() < limit and run.poll() is None:
-                if metrics.exists() and '"train"' in metrics.read_text():
-                    break
-                time.sleep(0.005)
+            wait_until(lambda: metrics.exists() and '"train"' in metrics.read_text(), "it trains",
+                       lambda: run.poll() is None)
             while_it_runs()
             run.send_signal(number)
-            messages = run.communicate(timeout=60)[1]
+            messages = run.communicate(timeout=left_s())[1]
         return run.returncode, messages
 
     def test_each_signal_checkpoints_and_resumes_bit_for_bit(self):
@@ -42,13 +39,13 @@ class Stopping(ProgramTest):
                 self.assertEqual(code, 75, messages)
                 stopped = events(self.out(), "summary")[-1]
                 self.assertEqual(stopped["stop_reason"], "signal")
-                self.assertLess(stopped["samples_applied"], 60000)
+                self.assertLess(stopped["samples_applied"], SAMPLES)
                 self.assertEqual(events(self.out(), "checkpoint")[-1]["samples_applied"],
                                  stopped["samples_applied"])
                 command = messages.split("to continue: ")[1].splitlines()[0]
                 done = cli_support.call([command], shell=True)
                 self.assertIn(f"{stopped['samples_applied']} samples applied", done.stderr)
-                self.assertEqual(events(self.out())[-1]["samples_applied"], 60000)
+                self.assertEqual(events(self.out())[-1]["samples_applied"], SAMPLES)
                 self.assertEqual(tensors(self.out()), tensors(straight))
                 shutil.rmtree(self.out())
 

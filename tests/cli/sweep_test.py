@@ -6,13 +6,12 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import xml.etree.ElementTree
 
 import h5py
 
 import cli_support
-from cli_support import run
+from cli_support import left_s, run, wait_until
 
 EXPERIMENT = """title = "Two modes & two patterns"
 seeds = [1]
@@ -103,9 +102,7 @@ class SweepTest(cli_support.ProgramTest):
             [str(cli_support.PROGRAM), *map(str, self.arguments(out)), "--jobs", "1"],
             stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
-        while not list(out.glob("runs/*/result.h5")):
-            self.assertIsNone(process.poll(), "it ended before its first result")
-            time.sleep(0.002)
+        wait_until(lambda: list(out.glob("runs/*/result.h5")), "its first result", lambda: process.poll() is None)
         return process
 
     def test_table_has_a_row_per_run_and_the_tuning_its_choice(self):
@@ -147,7 +144,7 @@ class SweepTest(cli_support.ProgramTest):
         out = self.out()
         process = self.start(out)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(timeout=60), 75)
+        self.assertEqual(process.wait(timeout=left_s()), 75)
         self.assertIn("the same command goes on with the rest", process.stderr.read())
         self.sweep(out)
         self.assertEqual(rows_of(out), rows_of(self.whole))

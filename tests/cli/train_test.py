@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import cli_support
-from cli_support import ProgramTest, events, run
+from cli_support import ProgramTest, events, left_s, run
 
 
 class Commands(ProgramTest):
@@ -25,7 +25,7 @@ class Commands(ProgramTest):
         with open("/dev/full", "w", encoding="utf-8") as full:
             for command in (["info"], ["--help"], ["--version"], ["info", "--dump-config"]):
                 done = subprocess.run([cli_support.PROGRAM, *command], stdout=full, text=True,
-                                      stderr=subprocess.PIPE, timeout=60, check=False)
+                                      stderr=subprocess.PIPE, timeout=left_s(), check=False)
                 self.assertEqual(done.returncode, 3, command)
                 self.assertIn("[standard output]", done.stderr)
 

@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 import cli_support
-from cli_support import ProgramTest, run
+from cli_support import ProgramTest, left_s, run
 
 USAGE, FILE = 2, 3
 NOBODY = 65534
@@ -327,7 +327,7 @@ class TwoUsers(unittest.TestCase):
         environment = {key: value for key, value in os.environ.items() if key != "SUDO_UID"}
         done = subprocess.run([*as_user, str(self.program), *map(str, SIMULATE), "--overwrite",
                                "--out", str(self.out)],
-                              capture_output=True, text=True, timeout=100, check=False,
+                              capture_output=True, text=True, timeout=left_s(), check=False,
                               env={**environment, "HOME": "/nonexistent"})
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stderr

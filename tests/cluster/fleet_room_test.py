@@ -9,12 +9,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "support/comm"), str(ROOT / "cli")]
-from netns_hosts import Hosts, bits_per_s, in_own_process_space  # noqa: E402
+from netns_hosts import Hosts, bits_per_s, in_own_process_space, wait_until  # noqa: E402
 import cli_support  # noqa: E402
 
 CHECK = unittest.TestCase()
@@ -90,10 +89,7 @@ class Fleet:
         return self.log.read_text(encoding="utf-8")
 
     def wait_for(self, holds, what):
-        end = time.monotonic() + 100
-        while not holds():
-            CHECK.assertLess(time.monotonic(), end, f"{what}\n{self.text()}")
-            time.sleep(0.05)
+        wait_until(holds, lambda: f"{what}\n{self.text()}")
 
     def record(self):
         return json.loads((self.out / "fleet.json").read_text(encoding="utf-8"))

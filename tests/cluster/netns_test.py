@@ -6,19 +6,18 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/comm"))
-from netns_hosts import Hosts, bits_per_s, in_own_process_space  # noqa: E402
+from netns_hosts import Hosts, bits_per_s, in_own_process_space, left_s, wait_until  # noqa: E402
 
 RECEIVE = r'''
 import socket, sys, time
 with socket.create_server(("", 7000)) as server:
     print("ready", flush=True)
     stream = server.accept()[0]
-    stream.recv(1)
-    started, count = time.monotonic(), 0
+    started, count = time.monotonic(), 0  # before anything is sent, however late this process runs
+    stream.sendall(b"x")
     while block := stream.recv(1 << 20):
         count += len(block)
     print(8 * count / (time.monotonic() - started))
@@ -26,6 +25,7 @@ with socket.create_server(("", 7000)) as server:
 SEND = r'''
 import socket, sys
 with socket.create_connection((sys.argv[1], 7000)) as stream:
+    stream.recv(1)
     stream.sendall(bytes(int(sys.argv[2])))
 '''
 
@@ -58,8 +58,7 @@ rank, resumed = os.environ["OMPI_COMM_WORLD_RANK"], "--resume" in sys.argv
 if rank != "0":
     time.sleep(0 if resumed else 600)
 else:
-    limit = time.monotonic() + 30
-    while not (resumed or (out / "killed").exists()) and time.monotonic() < limit:
+    while not (resumed or (out / "killed").exists()):
         time.sleep(0.05)
     (out / "exit_code").write_text("0\ndone\n" if resumed else "4\nh1 is lost\n")
 '''
@@ -116,11 +115,10 @@ class NetnsTest(unittest.TestCase):
     def test_nothing_is_left(self):
         hosts = Hosts(2)
         with subprocess.Popen([*hosts.enter(1), "sleep", "1000"]) as sleeper:
-            while sleeper.pid not in hosts.processes(1):
-                time.sleep(0.01)
+            wait_until(lambda: sleeper.pid in hosts.processes(1), "the program runs on h1")
             self.assertEqual(hosts.processes(0), [])
             hosts.close()
-            self.assertNotEqual(sleeper.wait(timeout=5), 0)
+            self.assertNotEqual(sleeper.wait(timeout=left_s()), 0)
         self.assertFalse(hosts.folder.exists())
 
     def test_the_launcher_ends_what_a_finished_job_leaves_on_other_hosts(self):
@@ -130,7 +128,7 @@ class NetnsTest(unittest.TestCase):
             program.chmod(0o755)
             done = subprocess.run(
                 hosts.launch("-n", "4", "--", "train", "--out", folder, slots=2), text=True,
-                check=False, capture_output=True, timeout=60,
+                check=False, capture_output=True, timeout=left_s(),
                 env={**os.environ, "COHORT": str(program)})
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn("the job has ended, mpirun has not", done.stderr)
@@ -147,12 +145,11 @@ class NetnsTest(unittest.TestCase):
                     hosts.launch("-n", "4", "--restarts", "1", "--", "train", "--out", folder,
                                  slots=2), text=True, stderr=subprocess.PIPE,
                     env={**os.environ, "COHORT": str(out / "program")}) as launcher:
-                while not all((out / f"first.{rank}").exists() for rank in range(4)):
-                    self.assertIsNone(launcher.poll())
-                    time.sleep(0.05)
+                wait_until(lambda: all((out / f"first.{rank}").exists() for rank in range(4)), "all ranks begin",
+                           lambda: launcher.poll() is None)
                 hosts.kill(1)
                 (out / "killed").touch()
-                messages = launcher.communicate(timeout=90)[1]
+                messages = launcher.communicate(timeout=left_s())[1]
             self.assertEqual(launcher.returncode, 0, messages)
             self.assertIn(f"cannot reach {hosts.address(1)}", messages)
             self.assertEqual({path.name: path.read_text() for path in out.glob("again.*")},

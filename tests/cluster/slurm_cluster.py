@@ -15,10 +15,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/comm"))
-from netns_hosts import Hosts, check_possible, in_own_process_space  # noqa: E402
+from netns_hosts import Hosts, check_possible, in_own_process_space, wait_until  # noqa: E402
 
 CONFIGURATION = """\
 ClusterName=cohort
@@ -100,15 +99,10 @@ class SlurmCluster:
         text = self.output("scontrol", "--oneliner", "show", "job", number)
         return dict(word.split("=", 1) for word in text.split() if "=" in word)
 
-    def wait_for_job(self, number, states, limit_s=60):
+    def wait_for_job(self, number, states):
         """Waits until a job is in one of the states; returns its properties."""
-        limit = time.monotonic() + limit_s
-        while (found := self.job(number))["JobState"] not in states:
-            if time.monotonic() > limit:
-                raise AssertionError(f"job {number} is {found['JobState']} after {limit_s} s, not "
-                                     f"{' or '.join(states)}: {found}{self.logs()}")
-            time.sleep(0.1)
-        return found
+        return wait_until(lambda: (found := self.job(number))["JobState"] in states and found,
+                          lambda: f"job {number} is {' or '.join(states)}: {self.job(number)}{self.logs()}")
 
     def logs(self):
         """The ends of the daemons' logs, to be shown when something failed."""
@@ -173,13 +167,10 @@ class SlurmCluster:
                         text=True)
         return done.stdout.split() == ["idle"] * self.nodes
 
-    def _wait(self, what, condition, limit_s=30):
-        limit = time.monotonic() + limit_s
-        while not condition():
-            ended = [name for name, daemon in self._daemons.items() if daemon.poll() is not None]
-            if ended or time.monotonic() > limit:
-                raise RuntimeError(f"not after {limit_s} s: {what}; ended: {ended}{self.logs()}")
-            time.sleep(0.05)
+    def _wait(self, what, condition):
+        def ended():
+            return [name for name, daemon in self._daemons.items() if daemon.poll() is not None]
+        wait_until(condition, lambda: f"{what}; ended: {ended()}{self.logs()}", lambda: not ended())
 
 
 def main():

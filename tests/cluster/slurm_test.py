@@ -65,18 +65,14 @@ class SlurmTest(cli_support.ProgramTest):
         path = self.folder / f"job-{number}.log"
         return path.read_text() if path.exists() else "(no output yet)"
 
-    def check_ends(self, number, state, code, limit_s=90):
+    def check_ends(self, number, state, code):
         ended = ("COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT")
-        job = self.slurm.wait_for_job(number, ended, limit_s)
+        job = self.slurm.wait_for_job(number, ended)
         self.assertEqual((job["JobState"], job["ExitCode"]), (state, f"{code}:0"),
                          self.log(number) + self.slurm.logs())
 
-    def wait_until(self, condition, number, limit_s=60):
-        limit = time.monotonic() + limit_s
-        while not condition():
-            if time.monotonic() > limit:
-                self.fail(f"not after {limit_s} s: {self.log(number)}{self.slurm.logs()}")
-            time.sleep(0.05)
+    def wait_until(self, condition, number):
+        cli_support.wait_until(condition, lambda: f"{self.log(number)}{self.slurm.logs()}")
 
     def wait_for_ranks(self, number):
         self.wait_until(lambda: len(list(self.out().glob("rank.*"))) == 4, number)
@@ -174,7 +170,7 @@ class Training(SlurmTest):
             with self.subTest(launcher=launcher):
                 number = self.submit_training(
                     "--arch", "ring", "--samples", 20000, "--log-every-s", "0.1", "--inject", slow,
-                    "--lost-after-s", 2, "--checkpoint-every-samples", 1000,
+                    "--lost-after-s", 5, "--checkpoint-every-samples", 1000,
                     COHORT_LAUNCH_OPTIONS=f"--launcher {launcher} --restarts 1")
                 self.wait_for_event(number, "checkpoint")
                 victim = next(pid for pid in self.slurm.hosts.processes(1)

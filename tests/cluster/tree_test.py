@@ -9,12 +9,11 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "support/comm"), str(ROOT / "cli")]
-from netns_hosts import Hosts, in_own_process_space  # noqa: E402
+from netns_hosts import Hosts, in_own_process_space, wait_until  # noqa: E402
 import cli_support  # noqa: E402
 
 CHECK = unittest.TestCase()
@@ -35,11 +34,10 @@ def train(hosts, folder, name, *options, kills=False):
     with log.open("w") as lines, subprocess.Popen(
             [*hosts.launch(slots=[1, 2, 2, 2]), *map(str, words)], stdout=lines, stderr=subprocess.STDOUT,
             env={**os.environ, "COHORT": str(COHORT)}) as job:
-        end = time.monotonic() + 100
-        while job.poll() is None and time.monotonic() < end and not (kills and (out / "exit_code").exists()):
-            time.sleep(0.05)
+        wait_until(lambda: job.poll() is not None or (kills and (out / "exit_code").exists()),
+                   lambda: f"the job's end\n{log.read_text()}")
         moved = [hosts.received_bytes(0) - before[0], hosts.sent_bytes(0) - before[1]]
-        if kills or job.returncode is None:
+        if kills:
             hosts.close()
     CHECK.assertEqual((out / "exit_code").read_text(encoding="utf-8").split()[:1], ["0"], log.read_text())
     summary = json.loads((out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])

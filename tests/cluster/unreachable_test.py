@@ -13,10 +13,9 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/comm"))
-from netns_hosts import Hosts, in_own_process_space  # noqa: E402
+from netns_hosts import Hosts, in_own_process_space, left_s, wait_until  # noqa: E402
 
 CHECK = unittest.TestCase()
-LIMIT_S = 60
 
 # In place of cohort: notes which rank runs where. In start N rank 0 waits while there is a file
 # wait.N, then leaves what leave.N says; the others end after it.
@@ -34,11 +33,14 @@ start = len((out / "starts").read_text().splitlines()) if rank == "0" else 0
 (out / f"rank.{rank}.{os.uname().nodename}").write_text("begun")
 code = out / "exit_code"
 before = code.exists() and code.stat().st_mtime_ns
+begun = f"begun.{os.environ['PMIX_NAMESPACE'].replace('/', '_')}"
+(out / f"{begun}.{rank}").touch()
 while rank != "0" and (code.exists() and code.stat().st_mtime_ns) == before:
     time.sleep(0.05)
 if rank != "0":
     sys.exit(0)
-time.sleep(1)  # all have begun
+while len(list(out.glob(f"{begun}.*"))) < int(os.environ["OMPI_COMM_WORLD_SIZE"]):
+    time.sleep(0.05)
 while (out / f"wait.{start}").exists():
     time.sleep(0.05)
 left = out / f"leave.{start}"
@@ -79,14 +81,6 @@ LOSSES = {
 }
 
 
-def wait_until(condition, what, limit_s=30):
-    limit = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > limit:
-            raise AssertionError(f"not within {limit_s} s: {what}")
-        time.sleep(0.05)
-
-
 class Job:
     """A job on three hosts with two ranks each."""
 
@@ -120,7 +114,7 @@ class Job:
         """Waits until all ranks of these hosts have begun; forgets it then."""
         try:
             wait_until(lambda: all(len(list(self.out.glob(f"rank.*.h{host}"))) == 2 for host in hosts),
-                       f"ranks begin on {hosts}", LIMIT_S)
+                       f"ranks begin on {hosts}", lambda: self.process.poll() is None)
         except AssertionError as error:
             begun = sorted(path.name for path in self.out.glob("rank.*"))
             self.process.terminate()
@@ -130,16 +124,16 @@ class Job:
         for path in self.out.glob("rank.*"):
             path.unlink()
 
-    def end(self, code, limit_s=LIMIT_S):
-        messages = self.process.communicate(timeout=limit_s)[1]
+    def end(self, code):
+        messages = self.process.communicate(timeout=left_s())[1]
         if self.process.returncode != code:
             raise AssertionError(f"code {self.process.returncode}, not {code}: {messages}")
         return messages
 
-    def nothing_left(self, *hosts, limit_s=30):
+    def nothing_left(self, *hosts):
         for host in hosts:
             wait_until(lambda host=host: not self.hosts.processes(host),
-                       f"nothing is left on h{host}", limit_s)
+                       f"nothing is left on h{host}")
 
 
 def lose_at_the_start(lose, text):
@@ -201,7 +195,7 @@ def cut_off(silent):
         job.hosts.swallow(1)
         before = time.monotonic()
         (job.out / "cut").touch()
-        job.nothing_left(1, limit_s=LIMIT_S)
+        job.nothing_left(1)
         took = time.monotonic() - before
         CHECK.assertEqual((job.out / "left.3").exists(), not silent)
         if silent and shutil.which("prte_info"):  # mpirun of Open MPI 5 ends a job whose daemon it has lost

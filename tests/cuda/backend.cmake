@@ -7,6 +7,7 @@ add_library(cohort_test_gpu STATIC
   support/gpu/gpu_backend.cpp support/gpu/gpu_cases.cpp support/gpu/text_cases.cpp)
 target_link_libraries(cohort_test_gpu PUBLIC cohort_test_reference PRIVATE cohort_build_settings)
 set_target_properties(cohort_test_gpu PROPERTIES CXX_EXTENSIONS OFF)
+cohort_compile_together(cohort_test_gpu)
 if(COHORT_GPU_REQUIRED)
   target_compile_definitions(cohort_test_gpu PRIVATE COHORT_GPU_REQUIRED)
 endif()
@@ -15,21 +16,18 @@ endif()
 add_custom_target(gpu_suite)
 
 # cohort_add_backend_test(NAME gpu_layers_test SOURCES gpu/layers_test.cpp [LIBS ...]
-#                         [BACKENDS cpu cuda_f32 ...] [TIMEOUT 300] [ALONE])
+#                         [BACKENDS cpu cuda_f32 ...] [ALONE])
 #
 # One GoogleTest executable and one ctest entry per backend, whose tests have its name in theirs.
 # Entries of GPUs have the label gpu; ctest says "Skipped" where there is none. ALONE: what it finds
 # out about memory would not hold beside others.
 function(cohort_add_backend_test)
-  cmake_parse_arguments(ARG "ALONE" "NAME;TIMEOUT" "SOURCES;LIBS;BACKENDS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "NAME" "SOURCES;LIBS;BACKENDS" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_NAME OR NOT ARG_SOURCES)
     message(FATAL_ERROR "cohort_add_backend_test: wrong arguments: ${ARGN}")
   endif()
   if(NOT ARG_BACKENDS)
     set(ARG_BACKENDS cpu cpu_bf16 cuda_f32 cuda_tf32 cuda_bf16 cuda_f16)
-  endif()
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
   endif()
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_link_libraries(${ARG_NAME} PRIVATE
@@ -46,13 +44,10 @@ function(cohort_add_backend_test)
       set(label fast)
     endif()
     add_test(NAME ${ARG_NAME}_${backend} COMMAND ${ARG_NAME} --gtest_filter=${filter})
-    cohort_test_properties(${ARG_NAME}_${backend} TIMEOUT ${ARG_TIMEOUT} LABELS ${label})
+    cohort_test_properties(${ARG_NAME}_${backend} LABELS ${label})
     set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
       FAIL_REGULAR_EXPRESSION "Running 0 tests from")
-    if(backend STREQUAL "cpu_bf16")
-      set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
-        SKIP_REGULAR_EXPRESSION "no processor that multiplies bfloat16: ")
-    elseif(NOT backend STREQUAL "cpu")
+    if(NOT backend MATCHES "^cpu")
       set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
         SKIP_REGULAR_EXPRESSION "no usable GPU: " RUN_SERIAL ${ARG_ALONE})
     endif()
@@ -63,11 +58,12 @@ foreach(topic exact input layers numerics replica)
   cohort_add_backend_test(NAME gpu_${topic}_test SOURCES gpu/${topic}_test.cpp)
 endforeach()
 cohort_add_backend_test(NAME gpu_trouble_test SOURCES gpu/trouble_test.cpp ALONE)
-foreach(topic layers numerics trouble)
-  cohort_test_other_kernels(gpu_${topic}_test --gtest_filter=-*/cuda_*)
-endforeach()
 cohort_add_backend_test(NAME gpu_networks_test SOURCES gpu/networks_test.cpp LIBS cohort::optim)
 cohort_add_backend_test(NAME gpu_text_test SOURCES gpu/text_test.cpp LIBS cohort::optim)
+foreach(topic exact layers numerics text trouble)
+  cohort_test_every_level(gpu_${topic}_test ENTRY gpu_${topic}_test_cpu gpu_${topic}_test_cpu_bf16
+    ARGUMENTS --gtest_filter=-*/cuda_*)
+endforeach()
 # Without a precision of its own.
 cohort_add_backend_test(NAME gpu_device_test SOURCES gpu/device_test.cpp BACKENDS cpu cuda_f32 ALONE)
 cohort_add_backend_test(NAME gpu_optim_test SOURCES gpu/optim_test.cpp LIBS cohort::optim
@@ -97,7 +93,7 @@ if(COHORT_PARTS STREQUAL "all")
   endforeach()
   add_test(NAME gpu_run_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/gpu/run_test.py
     ${PROJECT_BINARY_DIR})
-  cohort_test_properties(gpu_run_test TIMEOUT 180)
+  cohort_test_properties(gpu_run_test)
 endif()
 if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
   # Every kernel is there for every GPU that the build names, and as PTX for later ones.
@@ -127,5 +123,5 @@ if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
         -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
       --test-command ${PROJECT_BINARY_DIR}/without_cuda/tests/gpu_device_test
         --gtest_filter=*/cpu)
-  cohort_test_properties(build_without_cuda LABELS build TIMEOUT 900 PROCESSORS 2)
+  cohort_test_properties(build_without_cuda LABELS build TIMEOUT 1800 PROCESSORS 2)
 endif()

@@ -27,10 +27,10 @@ endforeach()
 if(COHORT_HAVE_CUDA)
   # cuDNN plans for GPUs that are only described.
   cohort_add_unit_test(NAME cuda_dnn_test SOURCES unit/cuda/dnn_test.cpp
-    LIBS cohort::model TIMEOUT 300)
+    LIBS cohort::model)
   target_link_libraries(cuda_dnn_test PRIVATE cohort_cuda_headers)
   cohort_add_unit_test(NAME cuda_attention_plans_test SOURCES unit/cuda/attention_plans_test.cpp
-    LIBS cohort::layers TIMEOUT 300)
+    LIBS cohort::layers)
   target_link_libraries(cuda_attention_plans_test PRIVATE cohort_cuda_headers)
   target_compile_definitions(cuda_attention_plans_test PRIVATE
     COHORT_DRIVER_STUB="${CUDAToolkit_LIBRARY_DIR}/stubs/libcuda.so")
@@ -82,7 +82,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
       cohort_build_settings)
     set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
     add_test(NAME ${name} COMMAND ${name} --gtest_filter=${filter})
-    cohort_test_properties(${name} TIMEOUT 900 LABELS on_cpu)
+    cohort_test_properties(${name} TIMEOUT 1800 LABELS on_cpu)
   endfunction()
   cohort_add_on_cpu_test(layers
     "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:Texts/*cuda_bf16*:Structures/*cuda_f16*:-*conv_32x8x8*:*conv_33x8x7*:*conv_128x*:*conv_130x*:*cuda_bf16_attention_1100*")

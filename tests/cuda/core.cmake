@@ -6,7 +6,7 @@ endforeach()
 
 # With stand-ins for GPU and NCCL, so that it runs everywhere.
 cohort_add_mpi_test(NAME nccl_ring_test SOURCES mpi/nccl_ring_test.cpp
-  LIBS cohort::comm MPI::MPI_C RANKS 1 2 4 TIMEOUT 120 LOSSES)
+  LIBS cohort::comm MPI::MPI_C RANKS 1 2 4 LOSSES)
 target_compile_definitions(nccl_ring_test PRIVATE OMPI_SKIP_MPICXX)
 
 if(COHORT_HAVE_CUDA)

@@ -10,8 +10,6 @@ if(COHORT_HAVE_CUDA)
     cohort_add_cuda_dense_test(${topic} cohort::layers)
     target_link_libraries(cuda_${topic}_test PRIVATE cohort_cuda_headers)
   endforeach()
-  # Loading the libraries takes its time on a cold file cache.
-  cohort_test_properties(cuda_blas_test TIMEOUT 180)
 endif()
 # Kernels on the CPU: conv.cmake makes them where they can be run.
 if(TARGET cohort_kernels_on_cpu)

@@ -1,6 +1,6 @@
 # Tests of the CUDA backend: jobs on GPUs. None of these needs one: they run the same code with the
 # CPU's memory, or with streams that work when they are told.
-cohort_add_unit_tests(train LIBS cohort::train fmt::fmt PROPERTIES TIMEOUT 120 TOPICS
+cohort_add_unit_tests(train LIBS cohort::train fmt::fmt TOPICS
   run/gpu_place server/gpu_server worker/gpu_copies worker/gpu_observer)
 cohort_add_unit_test(NAME cuda_batch_staging_test SOURCES unit/cuda/batch_staging_test.cpp
   LIBS cohort_test_reference)
@@ -17,7 +17,7 @@ if(TARGET cohort_gpu_on_cpu)
   set_target_properties(train_gpu_jobs_on_cpu_test PROPERTIES CXX_EXTENSIONS OFF)
   add_test(NAME train_gpu_jobs_on_cpu_test
     COMMAND train_gpu_jobs_on_cpu_test --gtest_filter=*/cuda_*:-*RingOfTwo*)
-  cohort_test_properties(train_gpu_jobs_on_cpu_test TIMEOUT 300 LABELS on_cpu)
+  cohort_test_properties(train_gpu_jobs_on_cpu_test LABELS on_cpu)
 
   # Which device is taken, on machines that are played.
   cohort_add_unit_test(NAME cuda_choice_test
@@ -44,5 +44,5 @@ endif()
 if(NOT COHORT_SANITIZE)
   add_test(NAME cli_gpu_test COMMAND Python3::Interpreter
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/gpu_test.py $<TARGET_FILE:cohort>)
-  cohort_test_properties(cli_gpu_test TIMEOUT 240)
+  cohort_test_properties(cli_gpu_test)
 endif()

@@ -24,7 +24,7 @@ import fault_support
 from fault_support import Job, Mode
 
 sys.path.insert(0, str(fault_support.ROOT / "tests/support/comm"))
-from netns_hosts import Hosts, in_own_process_space  # noqa: E402
+from netns_hosts import Hosts, in_own_process_space, wait_until  # noqa: E402
 
 HOSTS, SLOTS = 3, 2
 RANKS = HOSTS * SLOTS
@@ -53,13 +53,6 @@ def seconds_to_train(case):
     lost_after = case.limits["--lost-after-s"]
     cut = case.cut_s if case.cut_s else lost_after
     return case.after_s + (2 * cut if cut >= lost_after else cut) + 6
-
-
-def wait_for(condition, limit_s):
-    limit = time.monotonic() + limit_s
-    while not condition() and time.monotonic() < limit:
-        time.sleep(0.1)
-    return condition()
 
 
 def return_problems(case, job):
@@ -96,23 +89,20 @@ def run_case(arguments, data, folder, case):
                   train=["--compute", f"sleep:{BATCH_S * 1000:.0f}ms",
                          *(word for option in case.limits.items() for word in option)])
         try:
-            job.wait_until(lambda: job.events("train"), 60)
-            job.wait_until(lambda: False, case.after_s)
+            job.wait_until(lambda: job.events("train"))
+            job.last(case.after_s)
             hosts.link(case.host, up=False)
             cut_at = time.monotonic()
             if case.cut_s is not None:
-                job.wait_until(lambda: False, case.cut_s)
+                job.last(case.cut_s)
                 hosts.link(case.host, up=True)
-            problems = job.problems(job.finish(arguments.limit_s))
+            problems = job.problems(job.finish())
             more, words = return_problems(case, job)
-            # A rank that is cut off waits for twice the stall limit once it has noticed.
-            # Its host's daemon needs some seconds more to be sure that mpirun does not answer.
-            bound = case.limits["--lost-after-s"] + 2 * case.limits["--stall-limit-s"] + 40
-            left_at = cut_at + bound if case.cut_s is None else time.monotonic() + 15
-            if not wait_for(lambda: not hosts.processes(), max(5, left_at - time.monotonic())):
-                names = [pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-                         for pid in hosts.processes()]
-                more.append(f"processes were left: {' '.join(sorted(names))}")
+            try:  # one that is cut off leaves once it has waited for twice the stall limit
+                wait_until(lambda: not hosts.processes(), lambda: " ".join(sorted(
+                    pathlib.Path(f"/proc/{pid}/comm").read_text().strip() for pid in hosts.processes())))
+            except AssertionError as error:
+                more.append(f"processes were left: {error}")
             if case.cut_s is None:
                 words += f", all processes gone {time.monotonic() - cut_at:.0f} s after the cut"
             problems += more
@@ -131,11 +121,11 @@ def death_of_rank_0(arguments, data, folder):
         job = Job(arguments.cohort, data, folder, Mode("servers", "asgd"), 100000, start=start, ranks=3,
                   train=["--compute", "sleep:50ms"])
         try:
-            job.wait_until(lambda: job.events("train"), 60)
-            job.wait_until(lambda: False, 6)  # the launcher looks every five seconds
+            job.wait_until(lambda: job.events("train"))
+            job.last(6)  # the launcher looks every five seconds
             hosts.kill(1)
             killed_at = time.monotonic()
-            code = job.finish(60)
+            code = job.finish()
             seconds = time.monotonic() - killed_at
         finally:
             job.end()
@@ -155,7 +145,6 @@ def describe(case):
 def main():
     parser = fault_support.parser(__doc__, cases=40)
     parser.add_argument("--limits", choices=("short", "default", "mixed"), default="mixed")
-    parser.add_argument("--limit-s", type=float, default=400, help="for a case")
     arguments = parser.parse_args()
     failed = 0
     started = time.monotonic()

@@ -27,6 +27,7 @@ import fault_support  # finds cli_support, too
 import cli_support
 import h5py
 import numpy as np
+from guard import left_s
 
 # More than 64 MiB, so that chunks leave the cache and are read again in the next epoch.
 FEATURES, TRAIN, TEST = 12288, 6000, 1000
@@ -175,7 +176,7 @@ class Process:
 
     def finish(self):
         """Exit code, seconds, what was printed, and the result: tensors or accuracy and loss."""
-        printed, log = self.process.communicate(timeout=120)
+        printed, log = self.process.communicate(timeout=left_s())
         code = self.process.returncode
         result = None
         if code == 0 and self._command == "eval":
@@ -237,7 +238,7 @@ class Bench:
                 time.sleep(0.01)
             time.sleep(0.2)
             damage()
-            log, _ = job.communicate(timeout=120)
+            log, _ = job.communicate(timeout=left_s())
         return self._verdict(case, data, job.returncode, log, case.damage == "delete")
 
     def _verdict(self, case, data, code, log, same):

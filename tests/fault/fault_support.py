@@ -17,8 +17,9 @@ import time
 import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/cli"))
+sys.path[:0] = [str(ROOT / "tests/cli"), str(ROOT / "tests/support/core")]
 import cli_support  # noqa: E402
+import guard  # noqa: E402
 
 
 def parser(text, cases=0):
@@ -43,6 +44,8 @@ def work_folder(arguments):
 
 
 RANKS = 8  # of a job; servers: one of them
+
+LEAVE_S = 30  # for a job that is told to end, before it is killed
 
 # A value for parameters, for eight ranks; modes whose parameter may be left out need none.
 EXAMPLES = {
@@ -177,19 +180,22 @@ class Job:
                 continue
         return [record for record in records if kind in (None, record["event"])]
 
-    def wait_until(self, condition, limit_s):
-        """Whether it came true before the job ended and the limit passed."""
-        limit = time.monotonic() + limit_s
-        while self.running() and time.monotonic() < limit:
-            if condition():
-                return True
-            time.sleep(0.02)
-        return False
-
-    def finish(self, limit_s):
-        """The exit code; None when the job had to be ended."""
+    def wait_until(self, condition):
+        """Whether it came true before the job ended."""
         try:
-            return self._launcher.wait(timeout=max(1, limit_s - self.seconds))
+            return bool(guard.wait_until(condition, "", self.running))
+        except AssertionError:
+            return False
+
+    def last(self, seconds):
+        """Waits so long, or until the job ends."""
+        end = time.monotonic() + seconds
+        self.wait_until(lambda: time.monotonic() > end)
+
+    def finish(self):
+        """The exit code; None when the job hangs and had to be ended."""
+        try:
+            return self._launcher.wait(timeout=guard.left_s(guard.CASE_S))
         except subprocess.TimeoutExpired:
             with self._log.open("a", encoding="utf-8") as log:
                 states = {rank: process_state(pid) for rank, pid in sorted(self.ranks().items())}
@@ -203,7 +209,7 @@ class Job:
                 self._launcher.send_signal(signal.SIGINT)
                 time.sleep(0.5)
         try:
-            self._launcher.wait(timeout=30)
+            self._launcher.wait(timeout=LEAVE_S)
         except subprocess.TimeoutExpired:
             self._launcher.kill()
             self._launcher.wait()

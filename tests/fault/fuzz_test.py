@@ -24,9 +24,9 @@ import time
 
 import fuzz_mutations as damage
 import fuzz_samples
+from cli_support import CASE_S, left_s
 
 CPU_S = 20         # of a command; healthy ones take less than one
-WALL_S = 120       # on a busy machine
 MEMORY_MIB = 4096  # of addresses
 KNOWN_CODES = {0, 2, 3, 4, 5, 6}
 # Of numbers that a score or table shows.
@@ -66,7 +66,7 @@ def run_variant(options, kinds, index):
     words = [str(word) for word in rng.choice(kind.commands)(folder)]
     try:
         done = subprocess.run([*limits(options), str(options.cohort), *words], capture_output=True, text=True,
-                              errors="replace", timeout=WALL_S, check=False, cwd=folder)
+                              errors="replace", timeout=left_s(CASE_S), check=False, cwd=folder)
         code, said = done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired as ended:
         code, said = "time", (ended.stderr or b"").decode(errors="replace")
@@ -131,7 +131,7 @@ def check_healthy(options, kind):
         folder.mkdir()
         kind.place(folder)
         done = subprocess.run([*limits(options), str(options.cohort), *map(str, command(folder))],
-                              capture_output=True, text=True, timeout=WALL_S, check=False, cwd=folder)
+                              capture_output=True, text=True, timeout=left_s(CASE_S), check=False, cwd=folder)
         if done.returncode not in kind.healthy:
             sys.exit(f"{kind.name}: {command(folder)} ends with {done.returncode}:\n{done.stdout}{done.stderr}")
         shutil.rmtree(folder)

@@ -46,16 +46,16 @@ def draw(number, seed, modes):
 
 def disturb(job, case, freeze):
     """Kills or freezes the worker when its time has come; whether it was still there."""
-    job.wait_until(lambda: len(job.ranks()) == fault_support.RANKS, 60)
+    job.wait_until(lambda: len(job.ranks()) == fault_support.RANKS)
     if not case.early:
-        job.wait_until(lambda: job.events("start"), 60)
-    job.wait_until(lambda: False, case.after_s)
+        job.wait_until(lambda: job.events("start"))
+    job.last(case.after_s)
     pid = job.ranks().get(case.victim)
     if pid is None:
         return False
     os.kill(pid, signal.SIGSTOP if freeze else signal.SIGKILL)
     if freeze:
-        job.wait_until(lambda: False, case.frozen_s)
+        job.last(case.frozen_s)
         if fault_support.process_state(pid):
             os.kill(pid, signal.SIGCONT)
     return True
@@ -70,7 +70,7 @@ def run_case(arguments, data, folder, case):
                      "--checkpoint-every-samples", 4000])
     try:
         in_time = disturb(job, case, arguments.freeze)
-        problems = job.problems(job.finish(arguments.limit_s))
+        problems = job.problems(job.finish())
     finally:
         job.end()
     if problems:
@@ -94,7 +94,6 @@ def main():
     parser = fault_support.parser(__doc__, cases=100)
     parser.add_argument("--freeze", action="store_true")
     parser.add_argument("--at-least", type=float, default=0, metavar="SHARE")
-    parser.add_argument("--limit-s", type=float, default=240, help="for a case")
     arguments = parser.parse_args()
     counts = collections.Counter()
     started = time.monotonic()

@@ -13,7 +13,7 @@ add_test(NAME cut_test
 add_test(NAME data_damage_test
   COMMAND Python3::Interpreter ${fault}/data_damage_test.py $<TARGET_FILE:cohort> --cases 14)
 foreach(test mode_matrix kill_test freeze_test cut_test data_damage_test)
-  cohort_test_properties(${test} LABELS fault PROCESSORS 2 TIMEOUT 900)
+  cohort_test_properties(${test} LABELS fault PROCESSORS 2 TIMEOUT 1800)
   set_tests_properties(${test} PROPERTIES RUN_SERIAL ON SKIP_RETURN_CODE 77)
 endforeach()
 
@@ -34,7 +34,7 @@ if(COHORT_SANITIZE)
 endif()
 add_test(NAME fuzz_test
   COMMAND Python3::Interpreter ${fault}/fuzz_test.py $<TARGET_FILE:cohort> --variants 216 ${limit})
-cohort_test_properties(fuzz_test LABELS fault PROCESSORS 2 TIMEOUT 300)
+cohort_test_properties(fuzz_test LABELS fault PROCESSORS 2)
 add_test(NAME fuzz_long_test
   COMMAND Python3::Interpreter ${fault}/fuzz_test.py $<TARGET_FILE:cohort> --variants 10000 --seed 2 ${limit})
 cohort_test_properties(fuzz_long_test LABELS long PROCESSORS 2 TIMEOUT 7200)

@@ -218,6 +218,13 @@ protected:
 
 INSTANTIATE_TEST_SUITE_P(Backends, Training, ::testing::ValuesIn(all_backends()), backend_name);
 
+/// Of networks with more kinks near than parameters that could move them away: in a short type so
+/// many elements are on the other side of theirs that a single one counts for nothing.
+CheckOptions near_kinks(CheckOptions options) {
+    options.clear_of_kinks = false;
+    return options;
+}
+
 TEST_P(Training, InvertedResidualBlocksAreRight) {
     // As MobileNetV2 has them; the second block changes channels and has two readers of its input.
     TwinBuilder net(Shape{3, 8, 7});
@@ -238,7 +245,7 @@ TEST_P(Training, InvertedResidualBlocksAreRight) {
     const Twin twin = net.finish_linear(net.pool(x, PoolKind::kGlobalAverage));
     for (const bool deterministic : {true, false}) {
         const auto owned = GetParam().replica(twin.graph, {.deterministic = deterministic});
-        expect_matches(twin, owned->replica, {11, 24}, limits(GetParam(), 30));
+        expect_matches(twin, owned->replica, {11, 24}, near_kinks(limits(GetParam(), 30)));
     }
 }
 
@@ -248,7 +255,7 @@ TEST_P(Training, ConvolutionsWithBiasAndReluOfLargeOutputsAreRight) {
     const Value x = net.relu(net.conv(net.input(), {.channels = 64, .kernel = 1}));
     const Twin twin = net.finish_linear(net.pool(x, PoolKind::kGlobalAverage));
     const auto owned = GetParam().replica(twin.graph);
-    expect_matches(twin, owned->replica, {64}, limits(GetParam(), 10));
+    expect_matches(twin, owned->replica, {64}, near_kinks(limits(GetParam(), 10)));
 }
 
 TEST_P(Training, TwentyStepsFollowTheCpu) {

@@ -120,9 +120,11 @@ TEST_P(OnBackend, SixtyBatchSizesTuneAHandfulOfTimes) {
             const double limit = GetParam().precision == Precision::kF32 ? 1e-4 : 0.05;
             EXPECT_NEAR(got.result.loss_sum, wanted.result.loss_sum,
                         limit * wanted.result.loss_sum);
+            // In short types other algorithms are on the other side of some kinks.
+            const double off = GetParam().is_short() ? 0.16 : limits(GetParam(), 10).tolerance;
             expect_layout(twin.graph.parameters(), got.gradients,
                           {wanted.gradients.begin(), wanted.gradients.end()},
-                          {.tolerance = limits(GetParam(), 10).tolerance, .in_norm = true});
+                          {.tolerance = off, .in_norm = true});
         }
     }
     if (GetParam().cuda) {  // the CPU measures nothing here by the size of a batch

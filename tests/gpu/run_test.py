@@ -10,8 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
+from guard import left_s, wait_until  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(sys.argv.pop(1))
@@ -19,7 +21,7 @@ BUILD = pathlib.Path(sys.argv.pop(1))
 BENCH = '''#!/bin/bash
 case "$*" in
     *optimizer*) echo "no such rule" >&2; exit 5 ;;
-    *--profile*) echo '{"bench": "step", "device": "cpu"}'; [[ -e slow ]] && sleep 30; exit 0 ;;
+    *--profile*) echo '{"bench": "step", "device": "cpu"}'; [[ -e slow ]] && sleep 3600; exit 0 ;;
     *) echo '{"bench": "step", "on_device": true}' ;;
 esac
 '''
@@ -101,7 +103,7 @@ class Calls(unittest.TestCase):
 
     def call(self, call, *options):
         process = self.start(call, *options)
-        output = process.communicate(timeout=50)[0]
+        output = process.communicate(timeout=left_s())[0]
         return process.returncode, output
 
     def records(self):
@@ -144,18 +146,14 @@ class Calls(unittest.TestCase):
 
     def test_a_call_ends_within_its_limit(self):
         (self.root / "slow").touch()
-        begin = time.monotonic()
         code, _ = self.call(1, "--limit-s", "8")
         self.assertEqual(code, 1)
-        self.assertLess(time.monotonic() - begin, 25)
         self.assertIn("timed out", self.statuses().values())
 
     def test_what_was_found_before_a_kill_stays(self):
         (self.root / "slow").touch()
         process = self.start(1)
-        deadline = time.monotonic() + 40
-        while time.monotonic() < deadline and {"bench": "step", "device": "cpu"} not in self.records():
-            time.sleep(0.1)
+        wait_until(lambda: {"bench": "step", "device": "cpu"} in self.records(), "the first measurement")
         process.send_signal(signal.SIGKILL)
         process.wait()
         found = self.records()

@@ -1,53 +1,58 @@
 // The limits of the short types are not guesses: the reference, with its weights, values and
-// gradients rounded as the type does, stays within them for nearly every network of the suite and
-// is not far beyond for the rest (residual blocks of many ReLUs). No GPU.
+// gradients rounded as the type does, on grids that the limits have not seen, stays within them for
+// every network of the suite; and one that rounds wrongly or normalises by something else does not.
+// No GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "support/gpu/gpu_cases.hpp"
+#include "support/layers/reference_kinks.hpp"
+#include "support/layers/reference_structures.hpp"
 
 namespace cohort::test {
 namespace {
 
-/// Largest error of a range relative to its limit.
-double worst_share(const FlatLayout& layout, const std::vector<double>& got,
-                   const std::vector<double>& wanted, const CheckOptions& options) {
-    const std::vector<float> floats(got.begin(), got.end());
-    double most_scale = 0;
-    for (const FlatRange& range : layout.ranges()) {
-        most_scale = std::max(most_scale, deviation(range, floats, wanted, true).scale);
-    }
-    double worst = 0;
-    for (const FlatRange& range : layout.ranges()) {
-        const Deviation found = deviation(range, floats, wanted, true);
-        const double scale = std::max(found.scale, 0.05 * most_scale);
-        worst = std::max(worst, scale > 0 ? found.error / scale / options.tolerance : 0);
-    }
-    return worst;
-}
+/// What a test of a network compares with.
+struct Prepared {
+    Twin twin;
+    OwnedReplica owned;
+    OwnedBatch batch;
+    const CheckOptions& options;
+    ReferenceResult exact;
 
-/// Over the case's batches, loss and gradients.
-double largest_share(const NetworkCase& network, const CheckOptions& options) {
-    const Twin twin = network.make();
-    OwnedReplica owned(twin.graph, 1, true);
-    randomise(owned.replica, options.seed);
-    double worst = 0;
-    for (const std::int64_t size : network.sizes) {
-        const OwnedBatch batch = random_batch(twin.graph, size, options.seed);
-        const auto run = [&](Rounding rounded) {
-            return run_reference(twin, owned.replica, batch, options.seed, true, rounded);
-        };
-        const ReferenceResult exact = run(nullptr);
-        const ReferenceResult rough = run(options.roundings.front());
-        worst = std::max(
-            {worst, worst_share(twin.graph.parameters(), rough.gradients, exact.gradients, options),
-             std::abs(rough.loss_sum - exact.loss_sum) / std::max(1.0, exact.loss_sum) /
-                 options.tolerance});
+    Prepared(Twin made, std::int64_t size, const CheckOptions& wanted)
+        : twin(std::move(made)), owned(twin.graph, 1, true), options(wanted) {
+        randomise(owned.replica, options.seed);
+        batch = random_batch(twin.graph, size, options.seed);
+        EXPECT_TRUE(clear_kinks(twin, owned.replica, batch, options.seed, options.roundings).clear);
+        exact = run(twin, nullptr);
     }
-    return worst;
+    [[nodiscard]] ReferenceResult run(const Twin& by, Rounding rounding) {
+        return run_reference(by, owned.replica, batch, options.seed, true, rounding);
+    }
+    /// Largest error of a gradient relative to its limit.
+    [[nodiscard]] double share(const ReferenceResult& result) {
+        RoughReferences rough(options.roundings,
+                              [&](Rounding rounding) { return run(twin, rounding); });
+        const std::vector<float> got(result.gradients.begin(), result.gradients.end());
+        double worst = 0;
+        for (const CheckedRange& checked :
+             check_layout(twin.graph.parameters(), got, exact.gradients, rough,
+                          &ReferenceResult::gradients, options)) {
+            worst = std::max(worst, checked.limit > 0 ? checked.found.error / checked.limit : 0);
+        }
+        return worst;
+    }
+};
+
+/// Between two of the grids that the limits are made of.
+Rounding fresh_rounding(Precision precision) {
+    return precision == Precision::kBf16 ? rounded_between<8> : rounded_between<11>;
 }
 
 class Tolerance : public ::testing::TestWithParam<Backend> {};
@@ -59,17 +64,51 @@ TEST_P(Tolerance, LeavesRoomForTheRoundingOfTheType) {
     for (const auto& list :
          {conv_cases(), map_cases(), feature_cases(), sequence_cases(), structure_cases()}) {
         for (const NetworkCase& network : list) {
-            if (backend.precision == Precision::kBf16 || network.every_precision) {
-                shares.push_back(largest_share(network, options));
-                EXPECT_LT(shares.back(), 4) << network.name;
+            if (network.every_precision) {
+                Prepared one(network.make(), network.sizes.back(), options);
+                shares.push_back(one.share(one.run(one.twin, fresh_rounding(backend.precision))));
+                EXPECT_LT(shares.back(), 1) << network.name;
             }
         }
     }
     std::sort(shares.begin(), shares.end());
-    const double most = shares.at(shares.size() * 9 / 10);
-    RecordProperty("share_of_the_limit_9_of_10_networks", std::to_string(most));
-    EXPECT_LT(most, 0.7) << "too tight";
-    EXPECT_GT(most, 0.1) << "so wide that they say nothing";
+    const double middle = shares.at(shares.size() / 2);
+    RecordProperty("share_of_the_limit_middle_network", std::to_string(middle));
+    if (!backend.cuda) {
+        EXPECT_GT(middle, 0.2) << "so wide that they say nothing";
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Tolerance,
+                         ::testing::Values(all_backends()[2], all_backends()[3], all_backends()[4],
+                                           all_backends()[5]),
+                         backend_name);
+
+const std::vector<const char*> kWithNorms{"projection_block", "identity_block", "chain_of_blocks",
+                                          "relu_before_sum"};
+
+TEST(Limits, SeeARoundingThatForgetsItsHalfUnit) {
+    const CheckOptions options = limits(all_backends()[5]);
+    for (const char* name : kWithNorms) {
+        Prepared one(structure(name).make(), 6, options);
+        EXPECT_GT(one.share(one.run(one.twin, truncated_to_bits<8>)), 1) << name;
+    }
+}
+
+/// conv, norm, ReLU and a head.
+Twin normalised(float epsilon) {
+    TwinBuilder net(Shape{3, 6, 5});
+    const Value x = net.conv(net.input(), {.channels = 16, .padding = 1});
+    return net.finish_linear(net.relu(net.batch_norm(x, {epsilon})));
+}
+
+TEST(Limits, SeeAVarianceThatIsTwoPercentLarger) {
+    const CheckOptions options = limits(all_backends()[5]);
+    Prepared one(normalised(1e-5F), 6, options);
+    const Rounding rounding = fresh_rounding(Precision::kBf16);
+    EXPECT_LT(one.share(one.run(one.twin, rounding)), 1);
+    // Variances of this network's norms are about 2.
+    EXPECT_GT(one.share(one.run(normalised(0.05F), rounding)), 1);
 }
 
 TEST(Roundings, AreEquallyFineAndHaveNothingToDoWithEachOther) {
@@ -94,21 +133,18 @@ TEST(Roundings, AreEquallyFineAndHaveNothingToDoWithEachOther) {
 TEST(Roundings, WidenALimitAsFarAsIsNeeded) {
     int made = 0;
     RoughReferences rough(roundings_of(Precision::kF16), [&](Rounding) {
-        return ReferenceResult{.loss_sum = static_cast<double>(++made)};
+        return ReferenceResult{.loss_sum = ++made % 2 == 0 ? 3.0 : 5.0};
     });
-    const auto room = [](const ReferenceResult& result) { return result.loss_sum; };
-    EXPECT_EQ(rough.widened(0.5, 0.4, room), 0.5);
+    const auto off = [](const ReferenceResult& result) { return result.loss_sum; };
+    EXPECT_EQ(rough.widened(0.5, 0.4, off), 0.5);
     EXPECT_EQ(made, 0);
-    EXPECT_EQ(rough.widened(0.5, 3, room), 3);
-    EXPECT_EQ(rough.widened(0.5, 2, room), 2);
-    EXPECT_EQ(made, 3);
-    EXPECT_EQ(rough.widened(0.5, std::nan(""), room), 16);
+    EXPECT_EQ(rough.widened(0.5, 3, off), 1.5 * (4.0 + 4 * 1.0));
+    EXPECT_EQ(rough.widened(0.5, std::nan(""), off), 12);
+    EXPECT_EQ(rough.widened(20, 21, off), 20);
     EXPECT_EQ(made, 16);
+    RoughReferences none;
+    EXPECT_EQ(none.widened(0.5, 3, off), 0.5);
 }
-
-INSTANTIATE_TEST_SUITE_P(Types, Tolerance,
-                         ::testing::Values(all_backends()[2], all_backends()[3], all_backends()[4]),
-                         backend_name);
 
 }  // namespace
 }  // namespace cohort::test

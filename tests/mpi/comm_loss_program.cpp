@@ -27,6 +27,7 @@
 #include "comm/allreduce/all_reduce.hpp"
 #include "core/bytes.hpp"
 #include "core/log.hpp"
+#include "support/core/patience.hpp"
 
 namespace cohort {
 namespace {
@@ -36,7 +37,7 @@ constexpr std::uint16_t kBlock = 2;
 constexpr std::int64_t kFloats = 300'000;
 constexpr std::size_t kBlockBytes = 3'000'000;
 constexpr std::uint64_t kRounds = 4;
-constexpr Clock::Seconds kPatience{60};
+using test::kPatience;
 
 struct Job {
     std::string work;  ///< idle, transfers; making, making-mpi; ring, halves, leaders, pairs, mpi

@@ -16,6 +16,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
+from guard import CASE_S, left_s, wait_until  # noqa: E402
+
 PROGRAM = None
 MPIRUN = None
 RANKS = 4
@@ -49,11 +52,10 @@ def end(pid, number):
 class Job:
     """One run. `files` are what the ranks left."""
 
-    def __init__(self, work, how, victim, delay_ms, *options, servers=0, thaw=False, limit=90):
+    def __init__(self, work, how, victim, delay_ms, *options, servers=0, thaw=False):
         self.files = {}
         with tempfile.TemporaryDirectory(prefix="cohort-loss-") as name:
             folder = pathlib.Path(name)
-            begin = time.monotonic()
             job = subprocess.Popen(
                 [*MPIRUN, *RECOVERY, *options, "-n", str(RANKS), PROGRAM, work, how, str(victim),
                  str(delay_ms), name, str(servers)],
@@ -61,7 +63,7 @@ class Job:
             try:
                 if thaw:
                     self.thaw(folder, victim)
-                self.log = job.communicate(timeout=limit)[0]
+                self.log = job.communicate(timeout=left_s(CASE_S))[0]
                 self.code = job.returncode
             except subprocess.TimeoutExpired:
                 self.code = None
@@ -70,7 +72,6 @@ class Job:
                     end(pid, signal.SIGABRT)
                 job.kill()
                 self.log = job.communicate()[0]
-            self.seconds = time.monotonic() - begin
             self.left = left_over(name)
             for pid in self.left:
                 end(pid, signal.SIGKILL)
@@ -79,9 +80,7 @@ class Job:
 
     @staticmethod
     def thaw(folder, victim):
-        limit = time.monotonic() + 60
-        while not (folder / "silent").exists() and time.monotonic() < limit:
-            time.sleep(0.05)
+        wait_until((folder / "silent").exists, "the victim is silent")
         time.sleep(0.5)
         os.kill(int((folder / f"pid.{victim}").read_text()), signal.SIGCONT)
 
@@ -131,7 +130,7 @@ class Losses(unittest.TestCase):
     def test_a_lost_server_ends_the_job(self):
         for victim, how in ((0, "kill"), (1, "kill"), (1, "freeze")):
             with self.subTest(victim=victim, how=how):
-                job = Job("transfers", how, victim, 100, servers=2, limit=40)
+                job = Job("transfers", how, victim, 100, servers=2)
                 self.assertEqual(job.done(), [], job.log)
                 self.assertEqual(job.left, [], job.log)
                 records = [text for name, text in job.files.items() if name.startswith("record.")]
@@ -152,7 +151,7 @@ def series(count, works, transports):
             outcomes = []
             for _ in range(count):
                 victim = random.randrange(1, RANKS)
-                job = Job(work, "kill", victim, random.randrange(1, 500), *btl, limit=25)
+                job = Job(work, "kill", victim, random.randrange(1, 500), *btl)
                 good = job.went_on(victim)
                 outcomes.append(good)
                 if not good:

@@ -10,11 +10,12 @@
 #include "cohort/comm/messenger.hpp"
 #include "cohort/comm/world.hpp"
 #include "support/comm/mpi_test.hpp"
+#include "support/core/patience.hpp"
 
 namespace cohort {
 namespace {
 
-constexpr Clock::Seconds kPatience{20};
+using test::kPatience;
 constexpr std::size_t kChunk = 1 << 20;  // the default of WorldOptions
 
 /// Bytes that tell where they come from and where they belong.

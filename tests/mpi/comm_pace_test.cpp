@@ -1,15 +1,18 @@
 // Pacing: what a rank sends or receives takes as long as its rate says, in proportion.
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "ring_rounds.hpp"
+#include "support/core/patience.hpp"
 
 namespace cohort {
 namespace {
 
-constexpr Clock::Seconds kPatience{30};
+using test::kPatience;
 constexpr std::int64_t kFloats = 400'000;
 
 class OneBlock final : public TransferSink {
@@ -33,7 +36,7 @@ void meet() {
     ASSERT_EQ(test_world().agree(ExitCode::kDone, nothing), ExitCode::kDone);
 }
 
-/// Rank 1 sends `bytes` to rank 0; seconds until they were there, on rank 0.
+/// Rank 1 sends `bytes` to rank 0; seconds until they were there and all ranks know.
 double send_block(std::size_t bytes) {
     World& world = test_world();
     const std::vector<std::byte> data(bytes);
@@ -52,11 +55,46 @@ double send_block(std::size_t bytes) {
     if (world.rank() == 0) {
         EXPECT_TRUE(world.messenger().mailbox(Port::kServer).receive(kPatience));
     }
-    const double seconds = now() - start;
     meet();
+    const double seconds = now() - start;
     world.messenger().set_sink(Port::kServer, nullptr);
     return seconds;
 }
+
+/// The same by all ranks: whether `enough` holds on each.
+bool all_have(bool enough) {
+    std::string nothing;
+    return test_world().agree(enough ? ExitCode::kDone : ExitCode::kPeer, nothing) ==
+           ExitCode::kDone;
+}
+
+/// Seconds at two paces, the slow one a quarter of the fast one. Whatever else runs on this machine
+/// makes both longer and never shorter, so they are the shortest of some tries.
+struct TwoPaces {
+    static constexpr int kTries = 10;
+
+    template <class Fast, class Slow>
+    TwoPaces(const Fast& fast_one, const Slow& slow_one) {
+        for (int tries = 0; tries < kTries; ++tries) {
+            fast = std::min(fast, fast_one());
+            slow = std::min(slow, slow_one());
+            if (all_have(slow / fast > kLeast && slow / fast < kMost)) {
+                return;
+            }
+        }
+    }
+    void check(double bytes, double fast_pace, double slow_pace) const {
+        EXPECT_GT(fast, bytes / fast_pace);
+        EXPECT_GT(slow, bytes / slow_pace);
+        EXPECT_GT(slow / fast, kLeast);
+        EXPECT_LT(slow / fast, kMost);
+    }
+
+    static constexpr double kLeast = 1.5;
+    static constexpr double kMost = 7;
+    double fast = std::numeric_limits<double>::infinity();
+    double slow = std::numeric_limits<double>::infinity();
+};
 
 double send_block_paced(int rank, double pace, std::size_t bytes) {
     if (test_world().rank() == rank) {
@@ -71,15 +109,10 @@ TEST(Pace, ATransferTakesItsTimeWhoeverIsSlow) {
     constexpr std::size_t kBytes = 16 << 20;
     static_cast<void>(send_block(kBytes));
     for (const int slow : {0, 1}) {
-        const double fast = send_block_paced(slow, 60e6, kBytes);
-        const double slowly = send_block_paced(slow, 15e6, kBytes);
-        if (test_world().rank() == 0) {
-            // A chunk of 1 MB goes at once, and 10 ms may be caught up.
-            EXPECT_GT(fast, 0.9 * (kBytes - (1 << 20)) / 60e6);
-            EXPECT_GT(slowly, 0.9 * (kBytes - (1 << 20)) / 15e6);
-            EXPECT_GT(slowly / fast, 1.5);
-            EXPECT_LT(slowly / fast, 7);
-        }
+        const TwoPaces seconds([&] { return send_block_paced(slow, 60e6, kBytes); },
+                               [&] { return send_block_paced(slow, 15e6, kBytes); });
+        // A chunk of 1 MB goes at once, and 10 ms may be caught up.
+        seconds.check(0.9 * (kBytes - (1 << 20)), 60e6, 15e6);
     }
 }
 
@@ -109,13 +142,11 @@ TEST(Pace, ARoundTakesWhatItsSlowestLinkTakes) {
     for (const auto algorithm :
          {AllReduceAlgorithm::kRing, AllReduceAlgorithm::kOrdered, AllReduceAlgorithm::kMpi}) {
         for (const auto& nodes : {std::vector<int>{}, apart}) {
-            const double fast = ring_seconds(algorithm, nodes, 8e6);
-            const double slow = ring_seconds(algorithm, nodes, 2e6);
+            SCOPED_TRACE(word_of(algorithm));
+            const TwoPaces seconds([&] { return ring_seconds(algorithm, nodes, 8e6); },
+                                   [&] { return ring_seconds(algorithm, nodes, 2e6); });
             // The last message of each direction has left before its time is over.
-            EXPECT_GT(fast, 0.5 * bytes / 8e6) << word_of(algorithm);
-            EXPECT_GT(slow, 0.5 * bytes / 2e6) << word_of(algorithm);
-            EXPECT_GT(slow / fast, 1.5) << word_of(algorithm);
-            EXPECT_LT(slow / fast, 7) << word_of(algorithm);
+            seconds.check(0.5 * bytes, 8e6, 2e6);
         }
     }
 }

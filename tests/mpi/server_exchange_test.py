@@ -4,9 +4,13 @@ Usage: server_exchange_test.py COHORT -- MPIRUN OPTIONS...
 """
 
 import json
+import pathlib
 import subprocess
 import sys
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
+from guard import left_s  # noqa: E402
 
 PROGRAM = ""
 MPIRUN = []
@@ -16,7 +20,7 @@ def run(ranks, *options):
     return subprocess.run(
         [*MPIRUN, "-n", str(ranks), PROGRAM, "bench", "exchange", "--repetitions", "3", "--json",
          *options],
-        capture_output=True, text=True, timeout=60, check=False)
+        capture_output=True, text=True, timeout=left_s(), check=False)
 
 
 def measure(ranks, *options):

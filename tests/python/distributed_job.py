@@ -19,16 +19,15 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import cohort.distributed  # noqa: F401  # registers the backend
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
+from guard import wait_until  # noqa: E402
+
 FOLDER = pathlib.Path()
 PIECE = 1 << 20  # floats that are summed at once
 
 
 def wait_for(file):
-    for _ in range(3000):
-        if (FOLDER / file).exists():
-            return
-        time.sleep(0.01)
-    raise TimeoutError(file)
+    wait_until((FOLDER / file).exists, file)
 
 
 def error_of(call):

@@ -17,6 +17,9 @@ if importlib.util.find_spec("torch") is None:
     print("skipped: there is no PyTorch")
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
+from guard import left_s  # noqa: E402
+
 MPIRUN = []
 JOB = pathlib.Path(__file__).with_name("distributed_job.py")
 
@@ -27,7 +30,7 @@ def run_job(case, ranks, recovery=False):
         folder = pathlib.Path(name)
         start = [*MPIRUN, *(["--enable-recovery"] if recovery else []), "-n", str(ranks)]
         done = subprocess.run([*start, sys.executable, JOB, case, folder], capture_output=True, text=True,
-                              check=False, timeout=150, env={**os.environ, "OMP_NUM_THREADS": "1"})
+                              check=False, timeout=left_s(), env={**os.environ, "OMP_NUM_THREADS": "1"})
         files = [folder / f"{rank}.json" for rank in range(ranks)]
         notes = [json.loads(file.read_text()) if file.exists() else None for file in files]
     return notes, done.returncode, done.stdout + done.stderr

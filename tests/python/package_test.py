@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
 import numpy
@@ -99,13 +98,11 @@ class Package(unittest.TestCase):
             cohort.load_result(self.folder / "nowhere")
 
     def test_ctrl_c_ends_a_simulation(self):
-        begin = time.monotonic()
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with self.assertRaises(KeyboardInterrupt):
             cohort.simulate(no_train=True, time_as="resnet50", samples=2_000_000_000, mode="ssgd")
         timer.join()
-        self.assertLess(time.monotonic() - begin, 60)
 
     def test_the_program_is_in_the_package(self):
         done = subprocess.run([sys.executable, "-m", "cohort", "simulate", "--workers", "0"],

@@ -8,18 +8,18 @@ if(TARGET _cohort)
     "Python with PyTorch, of the version that the package is built for; its tests are skipped without")
   add_test(NAME python_package_test COMMAND Python3::Interpreter
     ${CMAKE_CURRENT_SOURCE_DIR}/python/package_test.py $<TARGET_FILE:cohort>)
-  cohort_test_properties(python_package_test TIMEOUT 120)
+  cohort_test_properties(python_package_test)
   add_test(NAME python_torch_test COMMAND ${COHORT_TORCH_PYTHON}
     ${CMAKE_CURRENT_SOURCE_DIR}/python/torch_test.py $<TARGET_FILE:cohort>
     ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
-  cohort_test_properties(python_torch_test TIMEOUT 700 PROCESSORS 2 LABELS mpi fault)
+  cohort_test_properties(python_torch_test TIMEOUT 1800 PROCESSORS 2 LABELS mpi fault)
   add_test(NAME python_distributed_test COMMAND ${COHORT_TORCH_PYTHON}
     ${CMAKE_CURRENT_SOURCE_DIR}/python/distributed_test.py
     ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
-  cohort_test_properties(python_distributed_test TIMEOUT 400 PROCESSORS 2 LABELS mpi fault)
+  cohort_test_properties(python_distributed_test PROCESSORS 2 LABELS mpi fault)
   add_test(NAME python_wheel_test COMMAND ${COHORT_TORCH_PYTHON}
     ${CMAKE_CURRENT_SOURCE_DIR}/python/wheel_test.py)
-  cohort_test_properties(python_wheel_test TIMEOUT 60)
+  cohort_test_properties(python_wheel_test)
   add_test(NAME python_wheel_whole_test COMMAND ${COHORT_TORCH_PYTHON}
     ${CMAKE_CURRENT_SOURCE_DIR}/python/wheel_test.py --whole
     ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 if importlib.util.find_spec("torch") is None:
@@ -24,6 +23,9 @@ import torch  # noqa: E402
 import train_job  # noqa: E402
 
 import cohort  # noqa: E402
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
+from guard import left_s, wait_until  # noqa: E402
 
 MPIRUN = []
 JOB = pathlib.Path(__file__).with_name("train_job.py")
@@ -53,7 +55,7 @@ class TorchTest(unittest.TestCase):
     def run_job(self, ranks, code=0, recovery=False, **options):
         """Rank 0's summary, and what was logged."""
         done = subprocess.run(self.command(ranks, options, recovery), capture_output=True, text=True,
-                              check=False, timeout=200, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+                              check=False, timeout=left_s(), env={**os.environ, "OMP_WAIT_POLICY": "passive"})
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         notes = self.folder / "0.json"
         summary = json.loads(notes.read_text())["summary"] if notes.exists() else {}
@@ -66,15 +68,11 @@ class TorchTest(unittest.TestCase):
                               f"with cohort.join(**{options!r}) as job:", *lines])
         code = code.replace("\n    out =", "\nout =").replace("\n    with", "\nwith")
         return subprocess.run([*(MPIRUN + ["-n", str(ranks)] if ranks > 1 else []), sys.executable,
-                               "-c", code], capture_output=True, text=True, check=False, timeout=100)
+                               "-c", code], capture_output=True, text=True, check=False, timeout=left_s())
 
     def wait_for_event(self, name):
         metrics = pathlib.Path(self.out) / "metrics.jsonl"
-        for _ in range(600):
-            if metrics.exists() and f'"event":"{name}"' in metrics.read_text():
-                return
-            time.sleep(0.1)
-        self.fail(f"no {name} within a minute")
+        wait_until(lambda: metrics.exists() and f'"event":"{name}"' in metrics.read_text(), name)
 
     def leases(self, rank):
         return json.loads((self.folder / f"{rank}.json").read_text())["leases"]
@@ -164,7 +162,7 @@ class Runs(TorchTest):
         self.wait_for_event("checkpoint")
         os.kill(int((self.folder / "0.pid").read_text()), signal.SIGKILL)
         try:
-            log = process.communicate(timeout=100)[1]
+            log = process.communicate(timeout=left_s())[1]
         except subprocess.TimeoutExpired:
             process.terminate()
             raise
@@ -180,7 +178,7 @@ class Runs(TorchTest):
                                    stderr=subprocess.PIPE, text=True)
         self.wait_for_event("train")
         process.send_signal(signal.SIGUSR1)
-        log = process.communicate(timeout=100)[1]
+        log = process.communicate(timeout=left_s())[1]
         self.assertEqual(process.returncode, 75, log)
         summary, log = self.run_job(3, resume=True, **options)
         self.assertEqual(summary["samples_applied"], 4800)
@@ -193,24 +191,19 @@ class Runs(TorchTest):
                              "trouble": "slow evaluation", "eval_every_samples": 100,
                              "eval_share": 1}, False),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for _ in range(600):
-            if (self.folder / "evaluating").exists():
-                break
-            time.sleep(0.1)
+        wait_until((self.folder / "evaluating").exists, "rank 0 evaluates", lambda: process.poll() is None)
         process.send_signal(signal.SIGUSR1)
         try:
-            log = process.communicate(timeout=60)[1]
+            log = process.communicate(timeout=left_s())[1]
         except subprocess.TimeoutExpired:
             process.kill()
             raise
         self.assertEqual(process.returncode, 75, log)
 
     def test_an_error_in_the_loop_ends_all_ranks(self):
-        begin = time.monotonic()
         _, log = self.run_job(3, code=1, samples=100_000, trouble="error", mode="ssgd", **SERVERS)
         self.assertIn("KeyError: 'a mistake'", log)
         self.assertIn("the program raised KeyError", log)
-        self.assertLess(time.monotonic() - begin, 100)
 
     def test_a_loop_that_is_left_ends_the_job_with_a_checkpoint(self):
         _, _ = self.run_job(3, samples=100_000, trouble="break", mode="ssgd", **SERVERS)
@@ -237,7 +230,7 @@ print("ended" if ended.value else "still there", flush=True)
 mpi.MPI_Finalize()
 """
         return subprocess.run([*MPIRUN, "-n", "3", sys.executable, "-c", code], capture_output=True,
-                              text=True, check=False, timeout=100)
+                              text=True, check=False, timeout=left_s())
 
     def test_with_threads_it_is_used_and_left_as_it_is(self):
         done = self.start(level=3)

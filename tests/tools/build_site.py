@@ -21,6 +21,9 @@ import tempfile
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support/core"))
+from guard import left_s  # noqa: E402
+
 SITE = pathlib.Path(__file__).resolve().parent / "site"
 SKIPPED = 77
 PHONE = 390  # pixels
@@ -194,7 +197,7 @@ onload = () => {{ document.querySelector("pre").textContent = [...document.query
 </script>""", encoding="utf-8")
     shown = subprocess.run(
         [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom",
-         "--virtual-time-budget=20000", probe.as_uri()], capture_output=True, text=True, check=True, timeout=300).stdout
+         "--virtual-time-budget=20000", probe.as_uri()], capture_output=True, text=True, check=True, timeout=left_s()).stdout
     probe.unlink()
     widths = {page: int(width) for width, page in re.findall(r"WIDTH (\d+) (\S+\.html)", shown)}
     yield from (f"{page}: not measured" for page in pages if page not in widths)

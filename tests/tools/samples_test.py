@@ -59,6 +59,44 @@ class Picture(unittest.TestCase):
         self.assertIn(">adaptive: not reached<", picture)
         self.assertEqual(re.findall(r'text-anchor="middle">(\d+)<', picture), ["0", "5", "10", "15", "20"])
 
+    def check_inside(self, picture, curves):
+        """Every number is one, all of them lie in the plot, and there are as many curves."""
+        self.assertNotRegex(picture, "nan|inf")
+        self.assertEqual(picture.count("<polyline"), curves)
+        for x, y in re.findall(r'c?x="([-\d.]+)" c?y="([-\d.]+)" r=', picture):
+            self.assertTrue(56 <= float(x) <= 544 and 64 <= float(y) <= 244, (x, y))
+        (target,) = re.findall(r'class="target" x1="56" y1="([-\d.]+)"', picture)
+        self.assertTrue(64 <= float(target) <= 244, target)
+        self.assertTrue(re.findall(r'>\d+ %<', picture), "accuracies beside the axis")
+        for at, side, label in re.findall(r'<text x="([-\d.]+)" y="[-\d.]+" dx="-?\d" dy="-11" text-anchor="(\w+)" '
+                                          r'[^>]*>([^<]*)<', picture):
+            self.assertTrue(side == "start" or float(at) > 7 * len(label), label)
+
+    def test_one_point(self):
+        self.check_inside(time_to_accuracy.draw([self.run_of("ssgd", None, [(5, 0.5)])], 0.8), 1)
+        self.check_inside(time_to_accuracy.draw([self.run_of("asgd", None, [(0, 0.5)])], 0.5), 1)
+
+    def test_flat_curves(self):
+        for number, accuracy in enumerate((0, 0.1, 0.8, 0.83, 1)):
+            runs = [self.run_of(f"{mode}{number}", None, [(5, accuracy), (10, accuracy)]) for mode in ("a", "b")]
+            self.check_inside(time_to_accuracy.draw(runs, accuracy), 2)
+
+    def test_a_target_met_in_the_first_test(self):
+        picture = time_to_accuracy.draw([self.run_of("ssgd", 0.2, [(0.2, 0.95), (0.4, 0.96)]),
+                                         self.run_of("adaptive", 0.1, [(0.1, 1.0)])], 0.8)
+        self.check_inside(picture, 2)
+        self.assertIn(">ssgd: 0.2 s<", picture)
+        self.assertEqual(re.findall(r'points="([^"]*)"', picture)[1], "300.0,64.0")
+
+    def test_a_run_without_a_test_has_its_name_and_no_curve(self):
+        tested = self.run_of("ssgd", 20.0, [(10, 0.65), (20, 0.8)])
+        picture = time_to_accuracy.draw([tested, self.run_of("adaptive", None, [])], 0.8)
+        self.check_inside(picture, 1)
+        self.assertIn(">adaptive: not tested<", picture)
+        picture = time_to_accuracy.draw([self.run_of("asgd", None, [])], 0.8)
+        self.check_inside(picture, 0)
+        self.assertIn(">asgd: not tested<", picture)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -27,6 +27,8 @@ add_test(NAME options_documented_self_test
   COMMAND Python3::Interpreter ${tools}/check_options.py --self-test)
 # Tables of docs/results.md are made by a script, and what README and docs show of outputs.
 add_test(NAME fill_results_test COMMAND Python3::Interpreter ${tools}/fill_results_test.py)
+# What the commands for newcomers and for CI build and run.
+add_test(NAME run_test COMMAND Python3::Interpreter ${tools}/run_test.py)
 add_test(NAME docs_samples COMMAND Python3::Interpreter ${tools}/samples.py --check $<TARGET_FILE:cohort>)
 add_test(NAME docs_samples_test COMMAND Python3::Interpreter ${tools}/samples_test.py)
 # The site: with its links, and with the widths of its pages where there is a browser.
@@ -40,12 +42,9 @@ cohort_test_properties(warnings_test)
 
 foreach(check include_directions include_directions_self_test house house_self_test unnamed_names
     unnamed_names_self_test format script_syntax packages_listed docs_links docs_links_self_test
-    options_documented options_documented_self_test fill_results_test docs_samples_test docs_site)
+    options_documented options_documented_self_test fill_results_test docs_samples docs_samples_test docs_site
+    docs_site_self_test docs_site_widths run_test)
   cohort_test_properties(${check})
-endforeach()
-cohort_test_properties(docs_samples TIMEOUT 180)
-foreach(check docs_site_self_test docs_site_widths)
-  cohort_test_properties(${check} TIMEOUT 240)
 endforeach()
 
 # The compiler's library needs a clang-tidy newer than Debian's default one.
@@ -60,7 +59,7 @@ if(COHORT_CLANG_TIDY)
       --build-target cohort_revision --build-target cohort_protobuf_code
       --build-options -DCOHORT_CUDA=${COHORT_CUDA} -DCOHORT_BUILD_TESTS=OFF -DCOHORT_WERROR=ON
         -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER})
-  cohort_test_properties(lint_commands LABELS lint TIMEOUT 120)
+  cohort_test_properties(lint_commands LABELS lint)
   set_tests_properties(lint_commands PROPERTIES FIXTURES_SETUP lint_commands)
   add_test(NAME lint
     COMMAND Python3::Interpreter ${tools}/check_lint.py --changed ${COHORT_CLANG_TIDY}

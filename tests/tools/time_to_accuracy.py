@@ -5,6 +5,7 @@ import math
 import pathlib
 
 WIDTH, HEIGHT = 560, 300
+LETTER = 8  # width of a letter, about
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 64, 244  # margins to the left and right of the plot, its upper and lower edge
 COLOURS = ("#d0632b", "#2f81f7", "#2da44e", "#a371f7")  # these and the grey are readable on white and on black
 
@@ -15,8 +16,16 @@ def read(folder):
         lines = [json.loads(line) for line in file]
     end = lines[-1]
     points = [(line["train_s"], line["test_accuracy"]) for line in lines if line["event"] == "evaluation"]
-    last = end["tta_s"] or points[-1][0]
+    last = math.inf if end["tta_s"] is None else end["tta_s"]
     return end["mode"], end["workers"], end["tta_s"], [point for point in points if point[0] <= last]
+
+
+def limits(runs, target):
+    """Last second, least and highest accuracy of the plot: all points and the target lie in it, however few."""
+    accuracies = [target, *(accuracy for *_, points in runs for _, accuracy in points)]
+    least = min(math.floor(10 * min(accuracies)) / 10, 0.9)
+    most = max(math.ceil(20 * max(accuracies)) / 20, least + 0.1)
+    return max((seconds for *_, points in runs for seconds, _ in points), default=0) or 1, least, most
 
 
 def step_of(span, most):
@@ -29,9 +38,7 @@ def draw(folders, target):
     """The picture (SVG) of runs that end when they reach the test accuracy `target`."""
     runs = [read(folder) for folder in folders]
     workers = runs[0][1]
-    last = max(points[-1][0] for *_, points in runs)
-    least = math.floor(10 * min(accuracy for *_, points in runs for _, accuracy in points)) / 10
-    most = math.ceil(20 * max(accuracy for *_, points in runs for _, accuracy in points)) / 20
+    last, least, most = limits(runs, target)
 
     def x(seconds):
         return f"{LEFT + (WIDTH - LEFT - RIGHT) * seconds / last:.1f}"
@@ -55,10 +62,15 @@ def draw(folders, target):
     out += [f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{BOTTOM + 44}" text-anchor="middle">seconds</text>',
             f'<line class="target" x1="{LEFT}" y1="{y(target)}" x2="{WIDTH - RIGHT}" y2="{y(target)}"/>']
     for (mode, _, seconds, points), colour in zip(runs, COLOURS):
-        curve = " ".join(f"{x(at)},{y(accuracy)}" for at, accuracy in points)
-        end = f'cx="{x(points[-1][0])}" cy="{y(points[-1][1])}"'
-        label = f"{mode}: {seconds:.1f} s" if seconds else f"{mode}: not reached"
-        out += [f'<polyline stroke="{colour}" points="{curve}"/>', f'<circle {end} r="5" fill="{colour}"/>',
-                f'<text x="{x(points[-1][0])}" y="{y(points[-1][1])}" dx="5" dy="-11" text-anchor="end" '
-                f'font-weight="600" style="fill:{colour}">{label}</text>']
+        label = f"{mode}: not reached" if seconds is None else f"{mode}: {seconds:.1f} s"
+        at, accuracy = points[-1] if points else (0, least)
+        if points:
+            curve = " ".join(f"{x(at)},{y(accuracy)}" for at, accuracy in points)
+            out += [f'<polyline stroke="{colour}" points="{curve}"/>',
+                    f'<circle cx="{x(at)}" cy="{y(accuracy)}" r="5" fill="{colour}"/>']
+        else:
+            label = f"{mode}: not tested"
+        left = float(x(at)) > LETTER * len(label)  # of its point there is space for it
+        side = 'dx="5" dy="-11" text-anchor="end"' if left else 'dx="-5" dy="-11" text-anchor="start"'
+        out.append(f'<text x="{x(at)}" y="{y(accuracy)}" {side} font-weight="600" style="fill:{colour}">{label}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"

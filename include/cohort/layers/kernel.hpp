@@ -189,6 +189,12 @@ struct LossSlice {
 
 class LossKernel;
 
+/// What computes a part of a kernel, where a library or a choice decides that.
+struct KernelImplementation {
+    std::string part;  ///< "forward", "input gradient", "weight gradient"
+    std::string name;  ///< the library's name for it; of our own "own:" and a word
+};
+
 /// A layer compiled for a device. The executor cuts the batch into slices and runs several
 /// kernels on one slice while it is in cache; sums over the batch are kept per team member and
 /// put together, always in the same order, at the end of a pass.
@@ -226,6 +232,9 @@ public:
     /// After the last pass the parameter gradients are assigned.
     virtual void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {}
 
+    /// Known once it was prepared; empty where nothing is chosen.
+    [[nodiscard]] virtual std::vector<KernelImplementation> implementations() const { return {}; }
+
 protected:
     KernelTraits traits_;  ///< set by the constructor
     KernelBinding binding_;
@@ -254,7 +263,8 @@ void fold_into(Device& device, Stream& stream, float* state, const float* batch,
 /// What the CPU computes in where `asked` is wanted: kF32 in place of kBf16 where the processor has
 /// no products of bfloat16, which is said once in the log. Errors: UsageError for those that only
 /// GPUs have.
-[[nodiscard]] Precision cpu_precision(Precision asked);
+/// @param anywhere  kBf16 on every processor, see ReplicaOptions::bf16_anywhere
+[[nodiscard]] Precision cpu_precision(Precision asked, bool anywhere = false);
 
 /// @param file  where choices are kept from run to run, one per line; empty: nowhere. A file that
 /// cannot be read or written costs only the measurements: it is said once in the log.

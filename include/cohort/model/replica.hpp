@@ -8,16 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "cohort/layers/kernel.hpp"
 #include "cohort/model/trainable_model.hpp"
 #include "cohort/tensor/element.hpp"
 
 namespace cohort {
 
-/// Seconds spent in one layer.
+/// What one layer does and the seconds spent in it.
 struct LayerProfile {
     std::string name;
     std::string kind;
     bool is_convolution = false;
+    NodeFlops flops;  ///< of products, per sample
+    /// On a CPU, in training, after the first step; see Kernel::implementations().
+    std::vector<KernelImplementation> implementations;
     double forward_s = 0;
     double backward_s = 0;
 };
@@ -25,6 +29,10 @@ struct LayerProfile {
 struct ReplicaOptions {
     bool deterministic = false;  ///< no choice by measurement: bit-identical from run to run
     Precision precision = Precision::kF32;  ///< on a CPU: see cpu_precision()
+    /// Precision::kBf16 also on a processor without products of bfloat16: what is stored and the
+    /// operands of matrix products are rounded, and multiplied in single precision. Slower than
+    /// kF32; how tests see on every processor what rounding does.
+    bool bf16_anywhere = false;
     /// On a GPU: a step is recorded once per batch size and then queued as a whole; false: every
     /// kernel by itself (tests compare the two).
     bool recorded = true;

@@ -133,6 +133,10 @@ void warn_of_unused_gpus();
 
 /// Instruction set oneDNN will use here, e.g. "avx512_core".
 [[nodiscard]] std::string cpu_isa();
+/// Why that is not what ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA says: a level that the processor
+/// lacks, or no level at all, which oneDNN passes over in silence. Empty: it is, or none is set.
+/// The first CPU device of a process logs it.
+[[nodiscard]] std::string cpu_isa_doubt();
 /// oneDNN's version, e.g. "2.6.3".
 [[nodiscard]] std::string dnnl_version_text();
 

@@ -61,6 +61,16 @@ std::optional<unsigned> sudo_user() {
     return text.empty() || error != std::errc() ? std::nullopt : std::optional(id);
 }
 
+std::optional<CpuLevelVariable> cpu_level_variable() {
+    for (const char* name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
+        const char* level = std::getenv(name);
+        if (level != nullptr && *level != '\0') {
+            return CpuLevelVariable{name, level};
+        }
+    }
+    return std::nullopt;
+}
+
 LaunchEnv read_launch_env() {
     LaunchEnv env;
     if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {

@@ -29,6 +29,14 @@ struct LaunchEnv {
 
 [[nodiscard]] LaunchEnv read_launch_env();
 
+/// A variable that limits oneDNN to a level of instructions. It reads two, in this order.
+struct CpuLevelVariable {
+    const char* name = nullptr;
+    std::string level;
+};
+/// The one that counts; none where neither is set.
+[[nodiscard]] std::optional<CpuLevelVariable> cpu_level_variable();
+
 /// The user id of the one who called sudo ($SUDO_UID); none without sudo.
 [[nodiscard]] std::optional<unsigned> sudo_user();
 

@@ -135,12 +135,13 @@ void add_lanes(Picture& picture, const RowFrame& frame, const SimulationResult& 
 }
 
 /// @param letter  of the classes: "k0", "k1" ...
-std::string numbered_legend(char letter, const std::vector<std::string_view>& names) {
+std::string numbered_legend(char letter, const std::vector<std::string_view>& names,
+                            const std::string& pictures) {
     std::vector<std::pair<std::string, std::string>> squares;
     for (const std::string_view name : names) {
         squares.emplace_back(fmt::format("{}{}", letter, squares.size()), name);
     }
-    return square_legend(squares);
+    return legend_of(std::move(squares), pictures);
 }
 
 }  // namespace
@@ -196,13 +197,21 @@ std::string square_legend(const std::vector<std::pair<std::string, std::string>>
     return text + "</ul>\n";
 }
 
-std::string lane_legend() {
-    return numbered_legend('k', {kKinds.begin(), kKinds.end()});
+std::string legend_of(std::vector<std::pair<std::string, std::string>> squares,
+                      const std::string& pictures) {
+    std::erase_if(squares, [&pictures](const auto& square) {
+        return pictures.find("class=\"" + square.first + "\"") == std::string::npos;
+    });
+    return squares.empty() ? "" : square_legend(squares);
 }
 
-std::string cause_legend() {
+std::string lane_legend(const std::string& pictures) {
+    return numbered_legend('k', {kKinds.begin(), kKinds.end()}, pictures);
+}
+
+std::string cause_legend(const std::string& pictures) {
     const auto& causes = kWords<StragglerCause>;
-    return numbered_legend('e', {causes.begin(), causes.end()});
+    return numbered_legend('e', {causes.begin(), causes.end()}, pictures);
 }
 
 }  // namespace cohort

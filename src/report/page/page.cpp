@@ -194,12 +194,12 @@ std::string lanes_section(const PageData& data) {
     return "<section><h2>What workers did</h2>\n<p>A stretch of the first seed's run around the "
            "first change of mode, or else around the longest single step or wait. Broken lines "
            "mark changes of mode.</p>\n" +
-           lane_legend() +
+           lane_legend(all) +
            (decided
                 ? "<p>Where a chooser decides, the bar below the lanes is the plan in force, "
                   "and a second picture shows the whole run: who was a straggler when, coloured "
                   "by what explains it, and the plans.</p>\n" +
-                      cause_legend()
+                      cause_legend(all)
                 : "") +
            all + "</section>\n";
 }

@@ -63,11 +63,14 @@ struct PageData {
     const std::vector<std::pair<std::string, std::string>>& lines);
 [[nodiscard]] std::string square_legend(
     const std::vector<std::pair<std::string, std::string>>& squares);
-/// Colours and names of the modes; of what workers do.
+/// Those of the squares that the pictures have; empty without any.
+[[nodiscard]] std::string legend_of(std::vector<std::pair<std::string, std::string>> squares,
+                                    const std::string& pictures);
+/// Colours and names of the modes; of what workers do in the pictures.
 [[nodiscard]] std::string mode_legend(const PageData& data);
-[[nodiscard]] std::string lane_legend();
-/// Colours of the causes of stragglers.
-[[nodiscard]] std::string cause_legend();
+[[nodiscard]] std::string lane_legend(const std::string& pictures);
+/// Colours of the causes of stragglers in the pictures.
+[[nodiscard]] std::string cause_legend(const std::string& pictures);
 /// Every table of modes by patterns.
 [[nodiscard]] std::string result_tables(const PageData& data);
 /// Bytes and processor time of servers and workers under a pattern.

@@ -305,12 +305,12 @@ std::string draw_run_lanes(const std::vector<RunHistory>& runs, const std::strin
     return LanePicture(runs, id, width).draw();
 }
 
-std::string run_lane_legend() {
+std::string run_lane_legend(const std::string& pictures) {
     std::vector<std::pair<std::string, std::string>> squares;
     for (const LaneShare& share : kLaneShares) {
         squares.emplace_back(share.kind, share.name);
     }
-    return square_legend(squares);
+    return legend_of(std::move(squares), pictures);
 }
 
 }  // namespace cohort

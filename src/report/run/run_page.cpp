@@ -22,12 +22,16 @@ constexpr double kWideLanes = 900;
 constexpr double kNarrowLanes = 380;
 
 std::string lanes_part(const std::vector<RunHistory>& runs) {
-    return "<div class=\"on-wide\">" + draw_run_lanes(runs, "lanes", kWideLanes) +
-           "</div>\n<div class=\"on-narrow\">" +
-           draw_run_lanes(runs, "lanes-narrow", kNarrowLanes) + "</div>\n" + run_lane_legend() +
-           "<p class=\"note\">A line above a lane: the worker was slow for long, for this "
-           "cause.</p>\n" +
-           cause_legend();
+    const std::string pictures = "<div class=\"on-wide\">" +
+                                 draw_run_lanes(runs, "lanes", kWideLanes) +
+                                 "</div>\n<div class=\"on-narrow\">" +
+                                 draw_run_lanes(runs, "lanes-narrow", kNarrowLanes) + "</div>\n";
+    const std::string causes = cause_legend(pictures);
+    return pictures + run_lane_legend(pictures) +
+           (causes.empty() ? ""
+                           : "<p class=\"note\">A line above a lane: the worker was slow for long, "
+                             "for this cause.</p>\n") +
+           causes;
 }
 
 /// What the numbers cannot tell, of runs that lack something.

@@ -33,7 +33,8 @@ struct PageLevel {
 /// unique in the page @param width  of the picture in pixels
 [[nodiscard]] std::string draw_run_lanes(const std::vector<RunHistory>& runs, const std::string& id,
                                          double width);
-[[nodiscard]] std::string run_lane_legend();
+/// Of the shares of time that the pictures have.
+[[nodiscard]] std::string run_lane_legend(const std::string& pictures);
 /// Curves over training time as cards: quality and loss, speed, lag.
 [[nodiscard]] std::string run_curves(const std::vector<RunHistory>& runs);
 

@@ -10,6 +10,7 @@
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
+#include "layers/product_speed.hpp"
 #include "tensor/cpu_team.hpp"
 #include "train/run/job_context.hpp"
 
@@ -62,8 +63,10 @@ Graph make_bench_model(const std::string& name) {
     if (reads_text(name)) {
         return make_model(name, {.shape = Shape{35}, .classes = 28782, .tokens = true});
     }
-    return name == "resnet50" ? make_model(name, Shape{3, 224, 224}, 1000)
-                              : make_model(name, Shape{3, 32, 32}, 10);
+    if (name == "resnet50") {
+        return make_model(name, Shape{3, 224, 224}, 1000);
+    }
+    return make_model(name, name == "lenet" ? Shape{1, 28, 28} : Shape{3, 32, 32}, 10);
 }
 
 }  // namespace
@@ -113,6 +116,9 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     result.steps = options.steps;
     if (options.profile) {
         result.profile = replica.profile();
+        if (device->kind() == DeviceKind::kCpu) {
+            result.product_gflop_per_second = 1e-9 * product_flops_per_second();
+        }
     }
     return result;
 }

@@ -32,13 +32,16 @@ struct EngineBenchResult {
     std::uint64_t peak_bytes = 0;  ///< largest resident size of the process
     std::uint64_t arena_bytes = 0;
     std::int64_t steps = 0;
+    /// Of one core's product of matrices (product_flops_per_second), after the timed steps; 0
+    /// unless a CPU's layers were timed.
+    double product_gflop_per_second = 0;
     std::vector<LayerProfile> profile;  ///< sums over the timed steps; empty unless asked for
 };
 
 /// Times whole training steps (forward, backward, SGD with momentum 0.9 and weight decay 5e-4) on
-/// synthetic data: 3x32x32 and 10 classes; 3x224x224 and 1000 classes for resnet50; windows of
-/// 35 tokens out of 28782 for language models; for "lstm-layer", which is not in the zoo, 30
-/// positions of 64 features through a layer of 64 units. Blocks.
+/// synthetic data: 3x32x32 and 10 classes; 1x28x28 for lenet; 3x224x224 and 1000 classes for
+/// resnet50; windows of 35 tokens out of 28782 for language models; for "lstm-layer", which is not
+/// in the zoo, 30 positions of 64 features through a layer of 64 units. Blocks.
 /// Errors: those of make_model, make_device and Replica.
 [[nodiscard]] EngineBenchResult bench_engine(const EngineBenchOptions& options);
 

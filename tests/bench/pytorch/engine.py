@@ -71,14 +71,68 @@ def resnet50():
     return nn.Sequential(*layers, *head(before, 1000))
 
 
-def vgg16():
+def lenet():
+    return nn.Sequential(nn.Conv2d(1, 20, 5, 1, 2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.ReLU(),
+                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(50 * 5 * 5, 500), nn.ReLU(), nn.Linear(500, 10))
+
+
+def alexnet():
+    layers = [nn.Conv2d(3, 64, 11, 4, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 192, 5, 1, 2), nn.ReLU(),
+              nn.MaxPool2d(2)]
+    for before, channels in ((192, 384), (384, 256), (256, 256)):
+        layers += [nn.Conv2d(before, channels, 3, 1, 1), nn.ReLU()]
+    return nn.Sequential(*layers, nn.MaxPool2d(2), nn.Flatten(), nn.Linear(256, 10))
+
+
+def vgg(*depths):
     layers, before = [], 3
-    for channels, convolutions in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+    for channels, convolutions in zip((64, 128, 256, 512, 512), depths):
         for _ in range(convolutions):
             layers += [nn.Conv2d(before, channels, 3, 1, 1), nn.BatchNorm2d(channels), nn.ReLU()]
             before = channels
         layers.append(nn.MaxPool2d(2))
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
+
+
+def vgg13():
+    return vgg(2, 2, 2, 2, 2)
+
+
+def vgg16():
+    return vgg(2, 2, 3, 3, 3)
+
+
+def biased(before, channels, kernel):
+    return nn.Sequential(nn.Conv2d(before, channels, kernel, 1, kernel // 2), nn.BatchNorm2d(channels), nn.ReLU())
+
+
+class Inception(nn.Module):
+    """A module of GoogLeNet: four ways side by side, two 3x3 convolutions in place of a 5x5."""
+
+    def __init__(self, before, single, before_triple, triple, before_double, twice, pooled):
+        super().__init__()
+        self.ways = nn.ModuleList((
+            biased(before, single, 1),
+            nn.Sequential(biased(before, before_triple, 1), biased(before_triple, triple, 3)),
+            nn.Sequential(biased(before, before_double, 1), biased(before_double, twice, 3), biased(twice, twice, 3)),
+            nn.Sequential(nn.MaxPool2d(3, 1, 1), biased(before, pooled, 1))))
+
+    def forward(self, x):
+        return torch.cat([way(x) for way in self.ways], 1)
+
+
+def googlenet():
+    stages = (((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64)),
+              ((192, 96, 208, 16, 48, 64), (160, 112, 224, 24, 64, 64), (128, 128, 256, 24, 64, 64),
+               (112, 144, 288, 32, 64, 64), (256, 160, 320, 32, 128, 128)),
+              ((256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128)))
+    layers, before = [biased(3, 192, 3)], 192
+    for number, stage in enumerate(stages):
+        layers += [nn.MaxPool2d(3, 2, 1)] if number else []
+        for module in stage:
+            layers.append(Inception(before, *module))
+            before = module[0] + module[2] + module[4] + module[5]
+    return nn.Sequential(*layers, *head(before, 10))
 
 
 def mobilenetv2():
@@ -144,16 +198,18 @@ class Transformer(nn.Module):
         return self.end(self.body(self.embedding(x), mask)).flatten(0, 1)
 
 
-MODELS = {"resnet20": resnet20, "resnet50": resnet50, "vgg16": vgg16, "mobilenetv2": mobilenetv2,
-          "densenet121": densenet121, "lstm": Lstm, "transformer": Transformer}
+MODELS = {"lenet": lenet, "resnet20": resnet20, "resnet50": resnet50, "alexnet": alexnet, "vgg13": vgg13,
+          "vgg16": vgg16, "googlenet": googlenet, "mobilenetv2": mobilenetv2, "densenet121": densenet121,
+          "lstm": Lstm, "transformer": Transformer}
+IMAGES = {"lenet": (1, 28, 28), "resnet50": (3, 224, 224)}  # of the others: 3x32x32
 
 
 def synthetic(model, batch):
     """Input and classes: normal pixels, or words of windows that lie side by side."""
     if model in ("lstm", "transformer"):
         return torch.randint(WORDS, (WINDOW, batch)), torch.randint(WORDS, (WINDOW * batch,))
-    side, classes = (224, 1000) if model == "resnet50" else (32, 10)
-    return torch.randn(batch, 3, side, side), torch.randint(classes, (batch,))
+    classes = 1000 if model == "resnet50" else 10
+    return torch.randn(batch, *IMAGES.get(model, (3, 32, 32))), torch.randint(classes, (batch,))
 
 
 def main():

@@ -2,7 +2,7 @@
 """The table of training speed against PyTorch: every network beside the fastest form of the peer.
 
   engine_table.py --cohort build/release/jobs/cohort --python build/peers/bin/python \\
-      [--only resnet20 --only vgg16] [--threads 1] [--precision bf16] [--runs 7] [--out FILE]
+      [--only resnet20 --only vgg16] [--threads 1] [--precision bf16] [--level avx2] [--runs 7] [--out FILE]
 
 For each network, number of threads and precision: one start of every form of the peer
 (engine.py beside this file: as it is, channels-last, torch.compile, with bf16 autocast for bf16)
@@ -10,6 +10,8 @@ finds the fastest; then Cohort and that form are started in turn, --runs times. 
 of wall-clock speed, [least, greatest], the ratio of medians, the least and greatest ratio of a pair of
 neighbouring starts, and the greatest resident memory of either process. The first start of Cohort is
 not counted: it measures which kernels are fast and keeps that on disk. Rows are appended to --out.
+With --level both programs' libraries use only that set of instructions; the kernels that torch.compile makes may
+still use more of them.
 """
 import argparse
 import json
@@ -21,13 +23,25 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Network: (samples per step, timed steps).
-CASES = {"resnet20": (128, 12), "vgg16": (64, 10), "resnet50": (32, 5), "mobilenetv2": (32, 12),
-         "densenet121": (32, 7), "lstm": (20, 12), "transformer": (20, 12)}
+CASES = {"lenet": (32, 100), "resnet20": (128, 12), "alexnet": (128, 12), "vgg13": (32, 10), "vgg16": (64, 10),
+         "googlenet": (32, 7), "mobilenetv2": (32, 12), "densenet121": (32, 7), "resnet50": (32, 5), "lstm": (20, 12),
+         "transformer": (20, 12)}
+# What makes both programs believe that the processor has no more instructions.
+LEVELS = {"avx2": ("AVX2", "avx2"), "avx": ("AVX", "default"), "sse41": ("SSE41", "default")}
 
 
-def measure(command):
+def environment(level):
+    """Of both programs: oneDNN's and PyTorch's own kernels at a level of LEVELS, or the processor's own."""
+    if level is None:
+        return dict(os.environ)
+    onednn, aten = LEVELS[level]
+    return {**os.environ, "DNNL_MAX_CPU_ISA": onednn, "ONEDNN_MAX_CPU_ISA": onednn, "ATEN_CPU_CAPABILITY": aten}
+
+
+def measure(command, level):
     """(units per second, peak resident MiB) of a program whose last JSON line has `per_second`."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                               env=environment(level))
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
@@ -51,13 +65,13 @@ def row(options, model, threads, precision):
     if model not in ("lstm", "transformer"):
         forms = {"eager": [], "channels-last": ["--channels-last"],
                  "compile": ["--channels-last", "--compile"]}
-    found = {name: measure(peer + extra)[0] for name, extra in forms.items()}
+    found = {name: measure(peer + extra, options.level)[0] for name, extra in forms.items()}
     best = max(found, key=found.get)
-    measure(cohort)
+    measure(cohort, options.level)
     ours, theirs = [], []
     for _ in range(options.runs):
-        ours.append(measure(cohort))
-        theirs.append(measure(peer + forms[best]))
+        ours.append(measure(cohort, options.level))
+        theirs.append(measure(peer + forms[best], options.level))
     speeds, peers = [pair[0] for pair in ours], [pair[0] for pair in theirs]
     pairs = [a / b for a, b in zip(speeds, peers)]
     ratio = statistics.median(speeds) / statistics.median(peers)
@@ -76,6 +90,7 @@ def main():
     parser.add_argument("--only", action="append", choices=list(CASES), help="default: all networks")
     parser.add_argument("--threads", action="append", type=int, help="default: 1 and 2")
     parser.add_argument("--precision", action="append", choices=["f32", "bf16"], help="default: both")
+    parser.add_argument("--level", choices=list(LEVELS), help="default: the instructions of this processor")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--out")
     options = parser.parse_args()

@@ -24,7 +24,7 @@ class Package(unittest.TestCase):
         cls.addClassCleanup(temporary.cleanup)
         cls.folder = pathlib.Path(temporary.name)
         build = pathlib.Path(cli_support.MPIRUN[0]).resolve()
-        call(["cpack", "--config", build / "CPackConfig.cmake", "-G", "DEB", "-B", cls.folder], timeout=300,
+        call(["cpack", "--config", build / "CPackConfig.cmake", "-G", "DEB", "-B", cls.folder],
              environment={"DEBFULLNAME": "Tester", "DEBEMAIL": "tester@debian.org"}, cwd=cls.folder)
         cls.file, = cls.folder.glob("cohort_*.deb")
 
@@ -41,7 +41,7 @@ class Package(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("lintian"), "lintian is missing")
     def test_lintian_finds_no_error_and_no_warning(self):
-        call(["lintian", "--allow-root", "--fail-on", "error,warning", self.file], timeout=300)
+        call(["lintian", "--allow-root", "--fail-on", "error,warning", self.file])
 
     def test_is_installed_used_and_removed(self):
         root = self.folder / "root"

@@ -67,7 +67,7 @@ class Zoo(unittest.TestCase):
         out = self.folder / f"{model}.{arch}.{mode.replace(':', '_')}"
         run_ranks(3, "train", "--data", self.folder / data, "--out", out, "--model", model, "--arch", arch,
                   "--mode", mode, "--batch", BATCH, "--samples", SAMPLES, "--threads", 1, "--optimizer", "adamw",
-                  "--lr", 0.004 if model in TEXT_MODELS else 0.001, "--checkpoint-every-s", 0, "--log-every-s", 0.1, timeout=240)
+                  "--lr", 0.004 if model in TEXT_MODELS else 0.001, "--checkpoint-every-s", 0, "--log-every-s", 0.1)
         summary = events(out)[-1]
         self.assertEqual(summary["samples_outstanding"], 0)
         self.assertEqual(summary["samples_leased"], summary["samples_applied"] + summary["samples_returned"])

@@ -11,12 +11,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import cli_support  # noqa: E402
-from cli_support import MPIRUN, call, events, run, tensors  # noqa: E402
+from cli_support import MPIRUN, call, events, run, tensors, wait_until  # noqa: E402
 
 RANKS = 4
 
@@ -47,11 +46,8 @@ class OwnNetworkTest(unittest.TestCase):
     def kill_after_first_checkpoint(self, out):
         """Kills all ranks at once, as a node that loses its power does."""
         with subprocess.Popen(self.command(out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
-            limit = time.monotonic() + 60
-            while not [path for path in out.glob("checkpoints/step-*.h5") if "shard" not in path.name]:
-                self.assertIsNone(job.poll(), "the job ended before it could be killed")
-                self.assertLess(time.monotonic(), limit)
-                time.sleep(0.01)
+            wait_until(lambda: [path for path in out.glob("checkpoints/step-*.h5") if "shard" not in path.name],
+                       "a checkpoint, before which the job is not killed", lambda: job.poll() is None)
             while ranks := self.ranks_of(out):
                 for pid in ranks:
                     try:

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import unittest
 import urllib.error
 import urllib.parse
@@ -22,7 +21,7 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import cli_support  # noqa: E402
-from cli_support import MPIRUN, ProgramTest, events  # noqa: E402
+from cli_support import MPIRUN, ProgramTest, events, left_s, wait_until  # noqa: E402
 
 SAMPLE = re.compile(r'^([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*)\} (\S+)$')
 
@@ -65,17 +64,8 @@ class Scraping(ProgramTest):
 
     @staticmethod
     def scrape(port):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=left_s()) as answer:
             return answer.read().decode()
-
-    def wait_for(self, condition, what, seconds=60):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.1)
-        return self.fail(f"no {what} in {seconds} s")
 
     def test_a_run_is_scraped_while_bad_clients_are_there(self):
         process, port = self.start()
@@ -84,16 +74,16 @@ class Scraping(ProgramTest):
         for client in silent[:10]:
             client.sendall(b"\x00\xff GET")
         samples = lambda: parse(self.scrape(port))["cohort_samples_applied_total"][name]  # noqa: E731
-        first = self.wait_for(samples, "samples")
-        self.wait_for(lambda: samples() > first, "progress")
-        found = self.wait_for(
+        first = wait_until(samples, "samples")
+        wait_until(lambda: samples() > first, "progress")
+        found = wait_until(
             lambda: (now := parse(self.scrape(port)))["cohort_worker_compute_seconds"] and now, "loads")
         self.assertEqual(set(found["cohort_worker_up"].values()), {1})
         self.assertGreater(found["cohort_worker_compute_seconds"][name + ',worker="1"'], 0)
         self.assertEqual(found["cohort_mode_info"], {name + ',mode="ssgd"': 1})
         self.assertGreater(found["cohort_train_loss"][name], 0)
         with self.assertRaises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=left_s())
         self.assertEqual(refused.exception.code, 404)
         refused.exception.close()
         for client in silent:
@@ -112,7 +102,7 @@ class Scraping(ProgramTest):
         self.assertAlmostEqual(found["cohort_test_accuracy_ratio"][name], test["test_accuracy"])
         self.assertEqual(list(self.folder.glob("cohort.prom?*")), [], "no temporary file stays")
         if shutil.which("promtool"):
-            subprocess.run(["promtool", "check", "metrics"], input=text, text=True, check=True, timeout=60)
+            subprocess.run(["promtool", "check", "metrics"], input=text, text=True, check=True, timeout=left_s())
         self.train("--metrics-file", file, "--samples", 200, "--overwrite")
         other = self.folder / "other.txt"
         other.write_text("mine\n", encoding="utf-8")
@@ -145,11 +135,11 @@ class Scraping(ProgramTest):
             query = urllib.parse.quote('cohort_worker_compute_seconds{worker="1"}')
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{own}/api/v1/query?query={query}",
-                                            timeout=5) as answer:
+                                            timeout=left_s()) as answer:
                     return json.load(answer)["data"]["result"]
             except OSError:
                 return None
-        found = self.wait_for(series, "series")
+        found = wait_until(series, "series")
         self.assertEqual(found[0]["metric"]["run"], self.out().name)
         self.assertGreater(float(found[0]["value"][1]), 0)
 

@@ -14,7 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "cli"))
 import cli_support  # noqa: E402
-from cli_support import ProgramTest, events, run, run_ranks  # noqa: E402
+from cli_support import ProgramTest, events, left_s, run, run_ranks  # noqa: E402
 
 PEERS = ROOT / "build" / "peers" / "bin" / "python3"
 READER = """
@@ -35,7 +35,7 @@ json.dump({
 def read(folder):
     """What TensorBoard finds in the event files of a run."""
     done = subprocess.run([PEERS, "-c", READER, pathlib.Path(folder) / "tensorboard"],
-                          capture_output=True, text=True, timeout=120, check=True)
+                          capture_output=True, text=True, timeout=left_s(), check=True)
     return json.loads(done.stdout)
 
 

@@ -16,9 +16,13 @@ from cli_support import ProgramTest, run, run_ranks, tensors
 WITHOUT_BF16 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
 
 
-def multiplies_bf16():
+def has(instructions):
     with open("/proc/cpuinfo", encoding="utf-8") as facts:
-        return "avx512_bf16" in facts.read()
+        return instructions in facts.read()
+
+
+def multiplies_bf16():
+    return has("avx512_bf16")
 
 
 class Bf16(ProgramTest):
@@ -27,6 +31,17 @@ class Bf16(ProgramTest):
         """The parameters that a run ends with."""
         done = self.train("--samples", 200, "--overwrite", *arguments, **options)
         return done, tensors(self.out())
+
+    def test_a_level_that_onednn_passes_over_is_said_once(self):
+        for level, words in (("AVX9", "not a level that is known here"),
+                             ("AVX512_CORE_AMX", "does not have it")):
+            done, _ = self.bits(environment={"ONEDNN_MAX_CPU_ISA": level})
+            lines = [line for line in done.stderr.splitlines() if "ONEDNN_MAX_CPU_ISA" in line]
+            if level == "AVX512_CORE_AMX" and has("amx_bf16"):
+                self.assertEqual(lines, [])
+                continue
+            self.assertEqual(len(lines), 1, done.stderr)
+            self.assertIn(words, lines[0])
 
     def test_other_processors_compute_in_f32_and_say_so(self):
         _, f32 = self.bits(environment=WITHOUT_BF16)

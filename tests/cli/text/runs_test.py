@@ -67,8 +67,7 @@ class Text(unittest.TestCase):
 
     def train(self, ranks, *options, model="gpt:32,1,2", lr=0.01, code=0):
         done = run_ranks(ranks, "train", "--data", self.data, "--out", self.out(), "--overwrite", "--model", model,
-                         "--batch", 16, "--threads", 1, "--optimizer", "adamw", "--lr", lr, *options, code=code,
-                         timeout=300)
+                         "--batch", 16, "--threads", 1, "--optimizer", "adamw", "--lr", lr, *options, code=code)
         return events(self.out())[-1] if code == 0 else None, done.stderr
 
     def check_accounts(self, summary):
@@ -99,7 +98,7 @@ class Text(unittest.TestCase):
     def test_virtual_and_real_jobs_report_the_same_kind_of_scores(self):
         done = run("simulate", "--data", self.data, "--model", "gpt:32,1,2", "--time-as", "resnet20", "--workers", 3,
                    "--batch", 16, "--samples", 3200, "--optimizer", "adamw", "--lr", 0.01, "--mode", "asgd",
-                   "--threads", 1, "--json", timeout=300)
+                   "--threads", 1, "--json")
         summary = json.loads(done.stdout)
         self.assertAlmostEqual(summary["test_perplexity"], math.exp(summary["test_loss"]), places=9)
         self.assertLess(summary["test_perplexity"], unigram_perplexity(self.data) / 2)
@@ -116,7 +115,7 @@ class Text(unittest.TestCase):
         self.assertEqual(summary["tta_s"], reached["train_s"])
         self.assertLessEqual(summary["samples_applied"] - reached["samples_applied"], 160)
         done = run("simulate", "--data", self.data, "--model", "gpt:32,1,2", "--time-as", "resnet20", "--workers", 2,
-                   "--batch", 16, "--optimizer", "adamw", "--lr", 0.01, "--threads", 1, "--json", *target, timeout=300)
+                   "--batch", 16, "--optimizer", "adamw", "--lr", 0.01, "--threads", 1, "--json", *target)
         summary = json.loads(done.stdout)
         self.assertEqual(summary["stop_reason"], "target")
         self.assertEqual(summary["tta_virtual_s"], summary["virtual_s"])

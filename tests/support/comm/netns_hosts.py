@@ -18,7 +18,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "core"))
+from guard import left_s, wait_until  # noqa: E402,F401
 
 LAUNCH = pathlib.Path(__file__).resolve().parents[3] / "jobs/launch.sh"
 SUBNET = "10.99.0.0/24"
@@ -250,16 +252,15 @@ class Hosts:
         self._folder.cleanup()
 
     def _end_processes(self, host=None):
-        limit = time.monotonic() + 10
-        while (pids := self.processes(host)) and time.monotonic() < limit:
+        def ended():
+            pids = self.processes(host)
             for pid in pids:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-            time.sleep(0.02)
-        if pids:
-            raise RuntimeError(f"processes {pids} of host {host} do not end")
+            return not pids
+        wait_until(ended, lambda: f"processes {self.processes(host)} of host {host} end")
 
     def _build(self):
         self._switch = self._hold("switch")

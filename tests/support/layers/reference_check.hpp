@@ -53,6 +53,8 @@ struct OwnedReplica {
 void assign(const Replica& replica, std::span<float> to, std::span<const float> from);
 void assign(const Replica& replica, std::span<float> to, float value);
 
+[[nodiscard]] ReferenceBatch reference_batch(const Twin& twin, const OwnedBatch& batch,
+                                             std::uint64_t seed);
 [[nodiscard]] ReferenceResult run_reference(const Twin& twin, Replica& replica,
                                             const OwnedBatch& batch, std::uint64_t seed,
                                             bool training, Rounding rounded = nullptr);
@@ -72,9 +74,12 @@ struct CheckOptions {
     /// whose two best logits are closer than the tolerance may count as correct or not: for types
     /// in which single elements fall on the other side of a kink.
     bool in_norm = false;
-    /// Of a short type: where the reference itself, rounded like that, is off by more than half of
-    /// the limit, the limit is twice the most that it is off by. See RoughReferences.
+    /// Of a short type: a limit is no less than what the reference itself, rounded like that,
+    /// leaves room for. See RoughReferences.
     std::vector<Rounding> roundings;
+    /// expect_matches takes parameters and samples for which these roundings carry no element over
+    /// a kink. See clear_kinks.
+    bool clear_of_kinks = false;
     /// Gradients of filters may be rounded once more: each element may be off by this share of
     /// itself before its error counts.
     double filter_rounding = 0;
@@ -93,10 +98,13 @@ struct Deviation {
 
 /// What the reference has when it rounds, once for each rounding; made when it is asked for.
 ///
-/// Several, because what a short type is off by is a matter of chance where it matters: a few
-/// elements on the other side of a kink are most of the error, and their number in two equally good
-/// computations differs by more than a factor of two. The most of several bounds the next one far
-/// more surely than any one of them.
+/// They are samples of what good computations are off by. Room is left for half as much again as
+/// what is four standard deviations above their mean: of normal errors one in 10^6 is off by that
+/// much in a tensor of one element (fewer in larger ones, whose norms vary less), another kernel
+/// may round at other places, and truncation, which is off by twice as much, is beyond it. That
+/// counts on errors being sums of many small ones, so that nothing may be close to a kink
+/// (clear_kinks): where one element on the other side of a ReLU is most of the error, sixteen
+/// roundings without it say nothing about the next.
 class RoughReferences {
 public:
     /// None: nothing is rounded.
@@ -104,8 +112,9 @@ public:
     RoughReferences(std::vector<Rounding> roundings, std::function<ReferenceResult(Rounding)> run)
         : roundings_(std::move(roundings)), run_(std::move(run)) {}
     /// `limit`, or if `error` is beyond it the most of it and of what they leave room for.
+    /// @param off  what a result is off by
     [[nodiscard]] double widened(double limit, double error,
-                                 const std::function<double(const ReferenceResult&)>& room);
+                                 const std::function<double(const ReferenceResult&)>& off);
 
 private:
     std::vector<Rounding> roundings_;
@@ -113,8 +122,20 @@ private:
     std::vector<ReferenceResult> made_;
 };
 
+struct CheckedRange {
+    FlatRange range;
+    Deviation found;
+    double limit = 0;  ///< of the error
+};
 /// Every range of a flat buffer; a range's scale is at least a twentieth of the largest of all.
 /// @param part  what `wanted` is of a result: that of rounded references is looked at
+[[nodiscard]] std::vector<CheckedRange> check_layout(const FlatLayout& layout,
+                                                     std::span<const float> got,
+                                                     const std::vector<double>& wanted,
+                                                     RoughReferences& rough,
+                                                     std::vector<double> ReferenceResult::*part,
+                                                     const CheckOptions& options);
+/// No range is beyond its limit.
 void expect_layout(const FlatLayout& layout, std::span<const float> got,
                    const std::vector<double>& wanted, RoughReferences& rough,
                    std::vector<double> ReferenceResult::*part, const CheckOptions& options);
@@ -131,7 +152,10 @@ void expect_step_matches(const Twin& twin, Replica& replica, const OwnedBatch& b
 void expect_inference_matches(const Twin& twin, Replica& replica, const OwnedBatch& batch,
                               const CheckOptions& options = {});
 
-/// expect_step_matches on a random batch of each size.
+/// expect_step_matches on a random batch of each size, for replicas of one graph.
+void expect_matches(const Twin& twin, const std::vector<Replica*>& replicas,
+                    const std::vector<std::int64_t>& sizes, const CheckOptions& options = {});
+/// The same for one.
 void expect_matches(const Twin& twin, Replica& replica, const std::vector<std::int64_t>& sizes,
                     const CheckOptions& options = {});
 /// The same on a new replica on the CPU.

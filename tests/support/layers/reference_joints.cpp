@@ -10,10 +10,6 @@ namespace {
 using Inputs = std::vector<const ReferenceTensor*>;
 using Gradients = std::vector<ReferenceTensor*>;
 
-std::size_t at(std::int64_t index) {
-    return static_cast<std::size_t>(index);
-}
-
 class Pool final : public ReferenceLayer {
 public:
     Pool(PoolKind kind, const PoolOptions& options) : kind_(kind), o_(options) {}
@@ -25,8 +21,14 @@ public:
             if (kind_ == PoolKind::kMax) {
                 const std::size_t best = largest(x, cells);
                 y.values[out] = x.values[best];
-                if (scope.decisions != nullptr) {
-                    scope.decisions->push_back(static_cast<std::int64_t>(best));
+                if (scope.kinks != nullptr && cells.size() > 1) {
+                    std::vector<std::size_t> others = cells;
+                    std::erase(others, best);
+                    const std::size_t second = largest(x, others);
+                    scope.kinks->push_back({.side = static_cast<std::int64_t>(best),
+                                            .element = best,
+                                            .rival = second,
+                                            .distance = x.values[best] - x.values[second]});
                 }
                 return;
             }
@@ -89,11 +91,11 @@ private:
                     const std::int64_t iy = top + ky * o_.dilation.height;
                     const std::int64_t ix = left + kx * o_.dilation.width;
                     if (x.holds(iy, ix)) {
-                        cells.push_back(at(x.index(plane / x.c, plane % x.c, iy, ix)));
+                        cells.push_back(cell(x.index(plane / x.c, plane % x.c, iy, ix)));
                     }
                 }
             }
-            f(at(i), cells);
+            f(cell(i), cells);
         }
     }
 
@@ -127,9 +129,9 @@ public:
         const Shape& first = inputs[0]->shape;
         const int axis = first.rank() == 2 ? 1 : 0;
         std::vector<std::int64_t> extents(first.extents().begin(), first.extents().end());
-        extents[at(axis)] = 0;
+        extents[cell(axis)] = 0;
         for (const ReferenceTensor* input : inputs) {
-            extents[at(axis)] += input->shape[axis];
+            extents[cell(axis)] += input->shape[axis];
         }
         ReferenceTensor y(inputs[0]->samples, Shape(extents));
         for_each(y, inputs, [&](std::size_t part, std::size_t in, std::size_t out) {
@@ -155,7 +157,7 @@ private:
         for (std::size_t part = 0; part < inputs.size(); ++part) {
             const std::int64_t size = inputs[part]->shape.elements() / rows;
             for (std::int64_t i = 0; i < whole.samples * rows * size; ++i) {
-                f(part, at(i), at(i / size * whole_size + before + i % size));
+                f(part, cell(i), cell(i / size * whole_size + before + i % size));
             }
             before += size;
         }
@@ -212,9 +214,9 @@ private:
                     static_cast<std::uint64_t>(scope.sample_ids[n]),
                     (stream_ << 16U) ^ scope.epoch);
             for (std::int64_t i = 0; i < size; ++i) {
-                scales[at(n * size + i)] = rng.next_uniform() >= probability_
-                                               ? 1 / (1 - static_cast<double>(probability_))
-                                               : 0.0;
+                scales[cell(n * size + i)] = rng.next_uniform() >= probability_
+                                                 ? 1 / (1 - static_cast<double>(probability_))
+                                                 : 0.0;
             }
         }
         return scales;

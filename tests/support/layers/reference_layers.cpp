@@ -12,10 +12,6 @@ namespace {
 using Inputs = std::vector<const ReferenceTensor*>;
 using Gradients = std::vector<ReferenceTensor*>;
 
-std::size_t at(std::int64_t index) {
-    return static_cast<std::size_t>(index);
-}
-
 class Conv final : public ReferenceLayer {
 public:
     explicit Conv(const ConvOptions& options) : o_(options) {}
@@ -72,7 +68,7 @@ private:
     void for_each_output(const ReferenceTensor& input, F&& f) const {
         const ReferenceExtents y(output_shape(input.shape));
         for (std::int64_t i = 0; i < input.samples * y.c * y.h * y.w; ++i) {
-            f(at(i), at(i / (y.h * y.w) % y.c));
+            f(cell(i), cell(i / (y.h * y.w) % y.c));
         }
     }
     /// f(input element, weight element, output element) for every multiplication.
@@ -88,17 +84,18 @@ private:
             const std::int64_t n = i / (y.w * y.h * y.c);
             const std::int64_t group = channel / (y.c / o_.groups);
             const auto [kernel_h, kernel_w] = o_.kernel;
-            for (std::int64_t tap = 0; tap < depth * kernel_h * kernel_w; ++tap) {
-                const std::int64_t kx = tap % kernel_w;
-                const std::int64_t ky = tap / kernel_w % kernel_h;
-                const std::int64_t k = group * depth + tap / (kernel_h * kernel_w);
-                const std::int64_t iy =
-                    row * o_.stride.height - o_.padding.top + ky * o_.dilation.height;
-                const std::int64_t ix =
-                    column * o_.stride.width - o_.padding.left + kx * o_.dilation.width;
-                if (x.holds(iy, ix)) {
-                    f(at(x.index(n, k, iy, ix)), at(channel * depth * kernel_h * kernel_w + tap),
-                      at(i));
+            std::int64_t weight = channel * depth * kernel_h * kernel_w;
+            for (std::int64_t k = group * depth; k < (group + 1) * depth; ++k) {
+                for (std::int64_t ky = 0; ky < kernel_h; ++ky) {
+                    for (std::int64_t kx = 0; kx < kernel_w; ++kx, ++weight) {
+                        const std::int64_t iy =
+                            row * o_.stride.height - o_.padding.top + ky * o_.dilation.height;
+                        const std::int64_t ix =
+                            column * o_.stride.width - o_.padding.left + kx * o_.dilation.width;
+                        if (x.holds(iy, ix)) {
+                            f(cell(x.index(n, k, iy, ix)), cell(weight), cell(i));
+                        }
+                    }
                 }
             }
         }
@@ -124,9 +121,9 @@ public:
             const std::int64_t row = i % o_.features;
             double sum = o_.bias ? scope.parameters[1][row] : 0.0;
             for (std::int64_t f = 0; f < features; ++f) {
-                sum += scope.parameters[0][row * features + f] * x.values[at(n * features + f)];
+                sum += scope.parameters[0][row * features + f] * x.values[cell(n * features + f)];
             }
-            y.values[at(i)] = sum;
+            y.values[cell(i)] = sum;
         }
         return y;
     }
@@ -138,13 +135,13 @@ public:
             const std::int64_t n = i / o_.features;
             const std::int64_t row = i % o_.features;
             if (o_.bias) {
-                scope.gradients[1][row] += g.values[at(i)];
+                scope.gradients[1][row] += g.values[cell(i)];
             }
             for (std::int64_t f = 0; f < features; ++f) {
                 scope.gradients[0][row * features + f] +=
-                    g.values[at(i)] * x.values[at(n * features + f)];
-                input_gradients[0]->values[at(n * features + f)] +=
-                    g.values[at(i)] * scope.parameters[0][row * features + f];
+                    g.values[cell(i)] * x.values[cell(n * features + f)];
+                input_gradients[0]->values[cell(n * features + f)] +=
+                    g.values[cell(i)] * scope.parameters[0][row * features + f];
             }
         }
     }
@@ -225,7 +222,7 @@ private:
         const ReferenceExtents e(x.shape);
         for (std::int64_t n = 0; n < x.samples; ++n) {
             for (std::int64_t p = 0; p < e.h * e.w; ++p) {
-                f(at((n * e.c + channel) * e.h * e.w + p));
+                f(cell((n * e.c + channel) * e.h * e.w + p));
             }
         }
     }
@@ -253,9 +250,12 @@ public:
     [[nodiscard]] ReferenceTensor forward(const ReferenceScope& scope,
                                           const Inputs& inputs) const override {
         ReferenceTensor y = *inputs[0];
+        const std::vector<double> noted = scope.kinks != nullptr ? kinks() : std::vector<double>{};
         for (double& v : y.values) {
-            if (piecewise() && scope.decisions != nullptr) {
-                scope.decisions->push_back(v > 0 ? v < bound() ? 1 : 2 : 0);
+            for (const double at : noted) {
+                scope.kinks->push_back({.side = v > at ? 1 : 0,
+                                        .element = static_cast<std::size_t>(&v - y.values.data()),
+                                        .distance = v - at});
             }
             v = value(v);
         }
@@ -269,8 +269,12 @@ public:
     }
 
 private:
-    [[nodiscard]] bool piecewise() const {
-        return kind_ == ActivationKind::kRelu || kind_ == ActivationKind::kRelu6;
+    [[nodiscard]] std::vector<double> kinks() const {
+        switch (kind_) {
+            case ActivationKind::kRelu: return {0};
+            case ActivationKind::kRelu6: return {0, bound()};
+            default: return {};
+        }
     }
     [[nodiscard]] double bound() const {
         return kind_ == ActivationKind::kRelu6 ? 6 : std::numeric_limits<double>::infinity();

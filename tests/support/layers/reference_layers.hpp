@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ struct ReferenceTensor {
           values(static_cast<std::size_t>(count * sample.elements()), 0.0) {}
 };
 
+/// An index of `values`.
+inline std::size_t cell(std::int64_t index) {
+    return static_cast<std::size_t>(index);
+}
+
 /// Extents of a sample; [F] is [F,1,1].
 struct ReferenceExtents {
     std::int64_t c, h, w;
@@ -38,6 +44,15 @@ struct ReferenceExtents {
     }
 };
 
+/// Where a slope jumps: a ReLU at the ends of its range, a maximum where two candidates are equal.
+struct ReferenceKink {
+    std::int64_t side = 0;             ///< which slope was taken
+    std::size_t element = 0;           ///< of the layer's first input
+    std::optional<std::size_t> rival;  ///< the second largest; none: a bound is compared with
+    double distance = 0;               ///< element minus rival or minus the nearest bound
+    int value = 0;                     ///< index of that input among the network's values
+};
+
 /// What one layer sees of a run.
 struct ReferenceScope {
     bool training = true;
@@ -48,8 +63,8 @@ struct ReferenceScope {
     std::vector<double*> gradients;         ///< += ; as parameters
     std::vector<const double*> state;       ///< running mean, variance
     std::vector<double*> batch_state;
-    /// Which side of each kink was taken (sign of a ReLU's input, cell of a maximum).
-    std::vector<std::int64_t>* decisions = nullptr;
+    /// Those of piecewise layers are appended, unless there is nowhere to.
+    std::vector<ReferenceKink>* kinks = nullptr;
 };
 
 /// A layer as plain loops over canonical data: slow, and short enough to be read.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 
@@ -88,61 +89,124 @@ void ReferenceNetwork::append(const std::string& name, ReferenceMade layer, std:
     nodes_.push_back({name, std::move(layer), std::move(inputs), output});
 }
 
-ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<double>& given,
-                                      const std::vector<double>& state, const ReferenceBatch& batch,
-                                      bool training) const {
+bool same_sides(const ReferenceResult& a, const ReferenceResult& b) {
+    return std::ranges::equal(a.kinks, b.kinks, {}, &ReferenceKink::side, &ReferenceKink::side);
+}
+
+/// One pass over a batch, forward and back.
+class ReferenceNetwork::Run {
+public:
+    Run(const std::vector<Node>& nodes, const Graph& graph, const std::vector<double>& parameters,
+        const std::vector<double>& state, const ReferenceBatch& batch, bool training)
+        : nodes_(nodes),
+          graph_(graph),
+          parameters_(parameters_read(graph, batch, parameters)),
+          state_(state),
+          batch_(batch),
+          training_(training),
+          values_{batch.samples} {
+        result.gradients.assign(static_cast<std::size_t>(graph.parameters().total()), 0.0);
+        result.batch_state.assign(static_cast<std::size_t>(graph.state().total()), 0.0);
+        round_all(batch, values_.front().values);
+        values_.reserve(nodes.size() + 1);
+        for (const Node& node : nodes) {
+            const std::size_t before = result.kinks.size();
+            values_.push_back(
+                node.layer->forward(scope_of(node), constant(inputs_of(node, values_))));
+            round_all(batch, values_.back().values);
+            check_invariant(values_.back().shape == node.output,
+                            "reference and network agree on shape");
+            for (std::size_t i = before; i < result.kinks.size(); ++i) {
+                result.kinks[i].value = node.inputs.front();
+            }
+        }
+        result.logits = values_.back().values;
+        for (const ReferenceTensor& value : values_) {
+            gradients.emplace_back(value.samples, value.shape);
+        }
+        result.input_gradient = gradients.front().values;
+    }
+
+    void set_loss() {
+        gradients.back() = graph_.loss() == LossKind::kMeanSquaredError
+                               ? squared_error(values_.back(), batch_.targets, result)
+                               : softmax_cross_entropy(values_.back(), batch_.labels, result);
+    }
+    void backward() {
+        for (std::size_t i = nodes_.size(); i-- > 0;) {
+            round_all(batch_, gradients[i + 1].values);
+            nodes_[i].layer->backward(scope_of(nodes_[i]), constant(inputs_of(nodes_[i], values_)),
+                                      gradients[i + 1], inputs_of(nodes_[i], gradients));
+        }
+        result.input_gradient = gradients.front().values;
+    }
+
     ReferenceResult result;
-    const std::vector<double> parameters = parameters_read(graph, batch, given);
-    result.gradients.assign(static_cast<std::size_t>(graph.parameters().total()), 0.0);
-    result.batch_state.assign(static_cast<std::size_t>(graph.state().total()), 0.0);
-    const auto scope_of = [&](const Node& node) {
-        return ReferenceScope{
-            .training = training,
-            .seed = batch.seed,
-            .epoch = batch.epoch,
-            .sample_ids = batch.ids.data(),
-            .parameters = addresses(graph.parameters(), node.name, node.layer->parameters(),
-                                    parameters.data()),
-            .gradients = addresses(graph.parameters(), node.name, node.layer->parameters(),
-                                   result.gradients.data()),
-            .state = addresses(graph.state(), node.name, node.layer->state(), state.data()),
-            .batch_state =
-                addresses(graph.state(), node.name, node.layer->state(), result.batch_state.data()),
-            .decisions = &result.decisions};
-    };
-    std::vector<ReferenceTensor> values{batch.samples};
-    round_all(batch, values.front().values);
-    values.reserve(nodes_.size() + 1);
-    const auto inputs_of = [&](const Node& node, auto& tensors) {
-        std::vector<decltype(tensors.data())> found;
+    std::vector<ReferenceTensor> gradients;  ///< of the values; zero until something is set
+
+private:
+    [[nodiscard]] ReferenceScope scope_of(const Node& node) {
+        const std::vector<std::string> parameters = node.layer->parameters();
+        const std::vector<std::string> state = node.layer->state();
+        const auto& layout = graph_.parameters();
+        return {
+            .training = training_,
+            .seed = batch_.seed,
+            .epoch = batch_.epoch,
+            .sample_ids = batch_.ids.data(),
+            .parameters =
+                addresses<const double>(layout, node.name, parameters, parameters_.data()),
+            .gradients = addresses(layout, node.name, parameters, result.gradients.data()),
+            .state = addresses(graph_.state(), node.name, state, state_.data()),
+            .batch_state = addresses(graph_.state(), node.name, state, result.batch_state.data()),
+            .kinks = batch_.notes_kinks ? &result.kinks : nullptr};
+    }
+    [[nodiscard]] static std::vector<ReferenceTensor*> inputs_of(
+        const Node& node, std::vector<ReferenceTensor>& tensors) {
+        std::vector<ReferenceTensor*> found;
         for (const int input : node.inputs) {
             found.push_back(&tensors[static_cast<std::size_t>(input)]);
         }
         return found;
-    };
-    const auto constant = [](const std::vector<ReferenceTensor*>& tensors) {
-        return std::vector<const ReferenceTensor*>(tensors.begin(), tensors.end());
-    };
-    for (const Node& node : nodes_) {
-        values.push_back(node.layer->forward(scope_of(node), constant(inputs_of(node, values))));
-        round_all(batch, values.back().values);
-        check_invariant(values.back().shape == node.output, "reference and network agree on shape");
     }
-    result.logits = values.back().values;
-    std::vector<ReferenceTensor> gradients;
-    for (const ReferenceTensor& value : values) {
-        gradients.emplace_back(value.samples, value.shape);
+    [[nodiscard]] static std::vector<const ReferenceTensor*> constant(
+        const std::vector<ReferenceTensor*>& tensors) {
+        return {tensors.begin(), tensors.end()};
     }
-    gradients.back() = graph.loss() == LossKind::kMeanSquaredError
-                           ? squared_error(values.back(), batch.targets, result)
-                           : softmax_cross_entropy(values.back(), batch.labels, result);
-    for (std::size_t i = nodes_.size(); training && i-- > 0;) {
-        round_all(batch, gradients[i + 1].values);
-        nodes_[i].layer->backward(scope_of(nodes_[i]), constant(inputs_of(nodes_[i], values)),
-                                  gradients[i + 1], inputs_of(nodes_[i], gradients));
+
+    const std::vector<Node>& nodes_;
+    const Graph& graph_;
+    std::vector<double> parameters_;
+    const std::vector<double>& state_;
+    const ReferenceBatch& batch_;
+    bool training_;
+    std::vector<ReferenceTensor> values_;
+};
+
+ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<double>& parameters,
+                                      const std::vector<double>& state, const ReferenceBatch& batch,
+                                      bool training) const {
+    Run run(nodes_, graph, parameters, state, batch, training);
+    run.set_loss();
+    if (training) {
+        run.backward();
     }
-    result.input_gradient = gradients.front().values;
-    return result;
+    return std::move(run.result);
+}
+
+ReferenceResult ReferenceNetwork::run_towards(
+    const Graph& graph, const std::vector<double>& parameters, const std::vector<double>& state,
+    const ReferenceBatch& batch,
+    const std::function<std::vector<Pull>(const ReferenceResult&)>& pulls) const {
+    Run run(nodes_, graph, parameters, state, batch, true);
+    const std::vector<Pull> asked = pulls(run.result);
+    for (const Pull& pull : asked) {
+        run.gradients[static_cast<std::size_t>(pull.value)].values[pull.element] += pull.slope;
+    }
+    if (!asked.empty()) {
+        run.backward();
+    }
+    return std::move(run.result);
 }
 
 Value TwinBuilder::note(const std::string& kind, Value value, ReferenceMade layer,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,6 +29,7 @@ struct ReferenceBatch {
     /// a layer hands on, forward and backward; sums stay double. What mixed precision does, to see
     /// how far it may be from the truth. nullptr: nothing is rounded.
     Rounding rounded = nullptr;
+    bool notes_kinks = false;  ///< for ReferenceResult::kinks, which may be many
 };
 
 /// To numbers of `kBits` significant bits, ties to even; exponents without limits.
@@ -38,11 +40,26 @@ double rounded_to_bits(double value) {
     return std::ldexp(std::nearbyint(std::ldexp(fraction, kBits)), exponent - kBits);
 }
 
+/// The same towards zero: what is left of a rounding whose half unit was forgotten.
+template <int kBits>
+double truncated_to_bits(double value) {
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);
+    return std::ldexp(std::trunc(std::ldexp(fraction, kBits)), exponent - kBits);
+}
+
 /// To such numbers divided by a factor between one and two: a grid that is as fine, beside the
 /// first. What it rounds off has the same distribution, and nothing else to do with it.
 template <int kBits, int kSixteenths>
 double rounded_beside(double value) {
     constexpr double kFactor = 1 + kSixteenths / 16.0;
+    return rounded_to_bits<kBits>(value * kFactor) / kFactor;
+}
+
+/// Beside all of those.
+template <int kBits>
+double rounded_between(double value) {
+    constexpr double kFactor = 1.34;
     return rounded_to_bits<kBits>(value * kFactor) / kFactor;
 }
 
@@ -52,9 +69,12 @@ struct ReferenceResult {
     std::vector<double> logits;     ///< [N, outputs]
     std::vector<double> gradients;  ///< of the mean loss, layout of graph.parameters()
     std::vector<double> input_gradient;
-    std::vector<double> batch_state;  ///< layout of graph.state()
-    std::vector<std::int64_t> decisions;
+    std::vector<double> batch_state;   ///< layout of graph.state()
+    std::vector<ReferenceKink> kinks;  ///< in the order of the forward pass, where asked for
 };
+
+/// All kinks are on the same sides.
+[[nodiscard]] bool same_sides(const ReferenceResult& a, const ReferenceResult& b);
 
 /// A network exactly as described to the builder, before anything was fused, in double.
 class ReferenceNetwork {
@@ -66,6 +86,17 @@ public:
     [[nodiscard]] ReferenceResult run(const Graph& graph, const std::vector<double>& parameters,
                                       const std::vector<double>& state, const ReferenceBatch& batch,
                                       bool training) const;
+    /// A step of training with another objective in the loss's place: `pulls`, asked for after the
+    /// forward pass, are its slopes by single elements of values.
+    struct Pull {
+        int value;
+        std::size_t element;
+        double slope;
+    };
+    [[nodiscard]] ReferenceResult run_towards(
+        const Graph& graph, const std::vector<double>& parameters, const std::vector<double>& state,
+        const ReferenceBatch& batch,
+        const std::function<std::vector<Pull>(const ReferenceResult&)>& pulls) const;
 
 private:
     struct Node {
@@ -74,6 +105,7 @@ private:
         std::vector<int> inputs;
         Shape output;
     };
+    class Run;
     std::vector<Node> nodes_;
 };
 

@@ -96,9 +96,10 @@ public:
 
     /// Lets the job go on until `done`; a worker that has died is lost.
     void until(const std::function<bool()>& done) {
-        const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        const SteadyClock clock;
+        const Clock::Seconds limit = clock.now() + kPatience;
         while (!done()) {
-            if (std::chrono::steady_clock::now() > patience) {
+            if (clock.now() > limit) {
                 throw std::runtime_error("the job hangs after " +
                                          std::to_string(books.updates.size()) + " updates, " +
                                          std::to_string(books.applied()) + " samples and " +

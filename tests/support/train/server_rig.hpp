@@ -17,14 +17,13 @@
 #include <vector>
 
 #include "cohort/data/hdf5_thread.hpp"
+#include "support/core/patience.hpp"
 #include "support/train/local_network.hpp"
 #include "support/train/server_pushes.hpp"
 #include "train/server/server_loop.hpp"
 
 namespace cohort::test {
 
-/// Longer than anything takes that works.
-inline constexpr Clock::Seconds kPatience{20};
 inline constexpr auto kPushKind = static_cast<std::uint16_t>(MessageKind::kPush);
 
 /// Memory for what arrives at one port, by sender.

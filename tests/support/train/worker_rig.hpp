@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cohort/data/order.hpp"
+#include "support/core/patience.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/data/tiny_dataset.hpp"
 #include "support/train/local_network.hpp"
@@ -28,7 +29,6 @@ namespace cohort::test {
 
 constexpr std::int64_t kWorkerTrain = 96;
 constexpr std::int64_t kWorkerTest = 50;
-constexpr Clock::Seconds kPatience{30};
 constexpr Clock::Seconds kQuiet{0.15};
 
 /// A replica of its own, on one thread.
@@ -222,7 +222,9 @@ public:
     }
     /// The error that ended a worker; waits for its end.
     [[nodiscard]] std::exception_ptr error(std::size_t worker) {
-        for (int i = 0; !threads_.at(worker).ended && i < 3000; ++i) {
+        const SteadyClock clock;
+        const Clock::Seconds limit = clock.now() + kPatience;
+        while (!threads_.at(worker).ended && clock.now() < limit) {
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }
         return threads_.at(worker).error;

@@ -9,12 +9,13 @@
 
 #include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
+#include "support/core/patience.hpp"
 
 namespace cohort {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr Clock::Seconds kPatience{20};
+using test::kPatience;
 
 class OneBuffer final : public TransferSink {
 public:
@@ -127,7 +128,7 @@ TEST(AloneDeathTest, AWaitThatNeverEndsEndsTheJob) {
             World world({.stall_limit_s = 0.2, .alone = true});
             const auto wait =
                 world.operations().begin("parameters", 7, [] { return std::vector{0}; });
-            std::this_thread::sleep_for(milliseconds(20'000));
+            std::this_thread::sleep_for(kPatience);
         },
         testing::ExitedWithCode(4), "waiting for parameters \\(#7\\) .*missing rank 0");
 }

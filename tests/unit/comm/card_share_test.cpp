@@ -91,7 +91,7 @@ TEST(CardShare, ADebtIsPaidAtTheRateOfTheMoment) {
     }
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     EXPECT_GT(passed.count(), 0.05);
-    EXPECT_LT(passed.count(), 3) << "the other one has long been done";
+    EXPECT_LT(passed.count(), 6.4) << "the other one has long been done";
 }
 
 /// Two ranks that always have something to send.

@@ -17,6 +17,7 @@
 
 #include "cohort/core/error.hpp"
 #include "support/core/child_process.hpp"
+#include "support/core/patience.hpp"
 
 namespace cohort {
 namespace {
@@ -66,8 +67,9 @@ TEST_P(ThreadTeamOfSize, StartsEveryMemberBeforeItsFirstWork) {
 TEST_P(ThreadTeamOfSize, StartsEveryNewCaller) {
     std::atomic<int> starts{0};
     ThreadTeam team(GetParam(), [&starts] { ++starts; });
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (starts < GetParam() && std::chrono::steady_clock::now() < limit) {
+    const SteadyClock clock;
+    const Clock::Seconds limit = clock.now() + test::kPatience;
+    while (starts < GetParam() && clock.now() < limit) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     const int members = starts;
@@ -115,8 +117,9 @@ TEST(ThreadTeam, MembersWorkAtTheSameTime) {
             other_started = true;
             return;
         }
-        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-        while (!other_started && std::chrono::steady_clock::now() < limit) {
+        const SteadyClock clock;
+        const Clock::Seconds limit = clock.now() + test::kPatience;
+        while (!other_started && clock.now() < limit) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
         EXPECT_TRUE(other_started) << "the caller was alone";

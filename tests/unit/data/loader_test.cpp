@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
+#include "support/core/patience.hpp"
 #include "support/data/memory_source.hpp"
 
 namespace cohort {
@@ -36,6 +37,16 @@ LoaderOptions augmenting(int threads, int prefetch) {
 
 Lease lease_of(std::vector<std::int64_t> samples, std::uint64_t id = 1, std::uint32_t epoch = 0) {
     return {.id = id, .epoch = epoch, .position = 0, .samples = std::move(samples)};
+}
+
+/// Waits until so many chunks were read, and no more.
+void wait_for_reads(const MemorySource& source, std::size_t reads) {
+    const SteadyClock clock;
+    const Clock::Seconds limit = clock.now() + test::kPatience;
+    while (source.reads < static_cast<int>(reads) && clock.now() < limit) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(source.reads, static_cast<int>(reads));
 }
 
 /// Runs two epochs of leases of `batch` samples and returns every sample's pixels in order.
@@ -163,10 +174,7 @@ TEST(Loader, ReadsTheNextWindowAhead) {
     loader.submit(*book.take(16));
     ASSERT_TRUE(loader.next());
     // Without another lease: the rest of this window and the next one.
-    for (int i = 0; i < 1000 && source->reads < 8; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    EXPECT_EQ(source->reads, 8);
+    wait_for_reads(*source, 8);
 }
 
 TEST(Loader, AReturnedLeaseDoesNotTurnReadingAheadBack) {
@@ -176,12 +184,6 @@ TEST(Loader, AReturnedLeaseDoesNotTurnReadingAheadBack) {
     // The chunks of the last window, those read ahead of it, and those of the first window.
     std::set<std::int64_t> chunks(order.window_chunks(9).begin(), order.window_chunks(9).end());
     chunks.insert(following.window_chunks(0).begin(), following.window_chunks(0).end());
-    const auto wait_for_reads = [&](std::size_t reads) {
-        for (int i = 0; i < 1000 && source->reads < static_cast<int>(reads); ++i) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        }
-        EXPECT_EQ(source->reads, static_cast<int>(reads));
-    };
     LeaseLedger book(source->info(), kOrder);
     Loader loader(source, augmenting(1, 1));
     const Lease first = *book.take(64);
@@ -191,12 +193,12 @@ TEST(Loader, AReturnedLeaseDoesNotTurnReadingAheadBack) {
     }
     loader.submit(last);
     ASSERT_TRUE(loader.next());
-    wait_for_reads(chunks.size());
+    wait_for_reads(*source, chunks.size());
     chunks.insert(order.window_chunks(0).begin(), order.window_chunks(0).end());
     loader.submit(first);
     ASSERT_TRUE(loader.next());
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    wait_for_reads(chunks.size());  // and not the second window's
+    wait_for_reads(*source, chunks.size());  // and not the second window's
 }
 
 TEST(Loader, BatchesLargerThanTheCacheWork) {

@@ -2,6 +2,7 @@
 add_library(cohort_test_reference STATIC
   support/layers/reference_check.cpp
   support/layers/reference_joints.cpp
+  support/layers/reference_kinks.cpp
   support/layers/reference_layers.cpp
   support/layers/reference_network.cpp
   support/layers/reference_random.cpp
@@ -12,9 +13,13 @@ target_include_directories(cohort_test_reference PUBLIC ${CMAKE_CURRENT_SOURCE_D
 target_link_libraries(cohort_test_reference
   PUBLIC cohort::model GTest::gtest PRIVATE cohort_build_settings)
 set_target_properties(cohort_test_reference PROPERTIES CXX_EXTENSIONS OFF)
+cohort_compile_together(cohort_test_reference)
 
-cohort_add_unit_tests(layers LIBS cohort_test_gpu TOPICS conv reference sequence text window)
-cohort_test_other_kernels(layers_conv_test)
-cohort_test_other_kernels(layers_sequence_test)
-cohort_test_other_kernels(layers_text_test)
-cohort_test_other_kernels(layers_window_test)
+add_executable(with_level support/layers/with_level.cpp)
+target_link_libraries(with_level PRIVATE cohort::tensor cohort_build_settings)
+set_target_properties(with_level PROPERTIES CXX_EXTENSIONS OFF)
+
+cohort_add_unit_tests(layers LIBS cohort_test_gpu TOPICS conv conv_algorithm reference sequence text window)
+foreach(topic conv conv_algorithm sequence text window)
+  cohort_test_every_level(layers_${topic}_test)
+endforeach()

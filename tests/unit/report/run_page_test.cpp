@@ -7,11 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "cohort/sched/stragglers.hpp"
 #include "report/run/run_page.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/report/page_tags.hpp"
@@ -21,8 +24,11 @@ namespace cohort {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 using testing::ThrowsMessage;
@@ -163,6 +169,48 @@ TEST_F(RunPage, LanesHaveWhoWasSlowOrLostFirstAndTheModesWithTheirReasons) {
     EXPECT_THAT(picture, HasSubstr("20.00 s: ssgd to asgd; worker 1 &lt;slow&gt;"));
     EXPECT_THAT(picture, HasSubstr("<title>at the start</title>"));
     EXPECT_THAT(picture, HasSubstr(">40 % after 20.0 s</text>"));
+}
+
+/// Names of a page's squares whose class begins with the letter: of what lanes show, of causes.
+std::vector<std::string> squares_of(const std::string& page, char letter) {
+    const std::regex square(std::string("<rect class=\"") + letter +
+                            "[0-9]\" width=\"22\" height=\"10\"/></svg>([^<]*)</li>");
+    std::vector<std::string> names;
+    for (std::sregex_iterator found(page.begin(), page.end(), square), end; found != end; ++found) {
+        names.push_back((*found)[1]);
+    }
+    return names;
+}
+
+TEST_F(RunPage, LegendsHaveWhatThePicturesShow) {
+    const std::string slow = page(
+        {write("slow", test::run_lines({.windows = 40, .slowness = 4, .between = kSlowWorker}))});
+    EXPECT_THAT(squares_of(slow, 'e'), ElementsAre("device"));
+    EXPECT_THAT(squares_of(slow, 'k'),
+                ElementsAre("computing", "transferring", "waiting for others"));
+    EXPECT_THAT(slow, HasSubstr("A line above a lane"));
+    const std::string even = page({write("even", test::run_lines({}))});
+    EXPECT_THAT(squares_of(even, 'e'), IsEmpty());
+    EXPECT_THAT(even, Not(HasSubstr("A line above a lane")));
+}
+
+TEST_F(RunPage, EveryCauseHasAColourOfItsOwn) {
+    std::string episodes;
+    for (const std::string_view cause : kWords<StragglerCause>) {
+        std::string episode = kSlowWorker;
+        episodes += episode.replace(episode.find("device"), 6, cause);
+    }
+    const std::string text =
+        page({write("a", test::run_lines({.windows = 40, .between = episodes}))});
+    EXPECT_THAT(squares_of(text, 'e'), ElementsAreArray(kWords<StragglerCause>));
+    std::set<std::string> colours;
+    for (std::size_t cause = 0; cause < kWords<StragglerCause>.size(); ++cause) {
+        std::smatch fill;
+        const std::regex of_cause("[.]e" + std::to_string(cause) +
+                                  " [{] fill: var[(](--[a-z0-9]+)[)]; [}]");
+        ASSERT_TRUE(std::regex_search(text, fill, of_cause)) << cause;
+        EXPECT_TRUE(colours.insert(fill[1]).second) << fill[1] << " of cause " << cause;
+    }
 }
 
 TEST_F(RunPage, IsWellFormedAndTakesNothingFromElsewhere) {

@@ -11,4 +11,4 @@ cohort_add_unit_tests(sched LIBS cohort::sched fmt::fmt TOPICS
   telemetry/straggler_news telemetry/stragglers telemetry/telemetry)
 cohort_add_unit_test(NAME sched_engine_random_test
   SOURCES unit/sched/engine/engine_random_test.cpp support/sched/random_run.cpp
-  LIBS cohort::sched fmt::fmt TIMEOUT 120)
+  LIBS cohort::sched fmt::fmt)

@@ -1,4 +1,4 @@
-cohort_add_unit_tests(sim LIBS cohort::sim fmt::fmt PROPERTIES TIMEOUT 120 TOPICS
+cohort_add_unit_tests(sim LIBS cohort::sim fmt::fmt TOPICS
   cluster/cluster cluster/event_queue cluster/fluid cluster/making_room
   formats/predictor_file formats/profile formats/recorded_load formats/result_file
   fleet/arrivals fleet/fleet_compare fleet/fleet_file fleet/fleet_queue fleet/fleet_record
@@ -10,9 +10,9 @@ cohort_add_unit_tests(sim LIBS cohort::sim fmt::fmt PROPERTIES TIMEOUT 120 TOPIC
 target_compile_definitions(sim_result_file_test PRIVATE
   COHORT_TEST_PYTHON="${Python3_EXECUTABLE}" COHORT_TEST_SOURCE="${PROJECT_SOURCE_DIR}")
 # What a virtual run computes, on several threads.
-cohort_add_unit_tests(sim LIBS cohort::sim fmt::fmt PROPERTIES TIMEOUT 120 PROCESSORS 2 TOPICS
+cohort_add_unit_tests(sim LIBS cohort::sim fmt::fmt PROPERTIES PROCESSORS 2 TOPICS
   learner/learner learner/learner_evaluation learner/learner_local learner/learner_pool
   fleet/fleet_room fleet/fleet_run)
 cohort_add_unit_test(NAME sim_fluid_random_test
   SOURCES unit/sim/cluster/fluid_random_test.cpp unit/sim/cluster/slow_fluid.cpp
-  LIBS cohort::sim TIMEOUT 120)
+  LIBS cohort::sim)

@@ -1,5 +1,5 @@
 cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt::fmt
-  PROPERTIES TIMEOUT 120 TOPICS
+  TOPICS
   bench/profile
   coordinator/control coordinator/desks coordinator/evaluation coordinator/modes coordinator/node
   coordinator/node_tree coordinator/parameter_routes
@@ -15,4 +15,4 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   worker/worker_orders worker/worker_push worker/worker_ring worker/worker_servers)
 cohort_add_unit_test(NAME train_servers_driver_test
   SOURCES unit/train/coordinator/servers_driver_test.cpp support/train/flow_rig.cpp
-  LIBS cohort::train fmt::fmt TIMEOUT 120)
+  LIBS cohort::train fmt::fmt)

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
+#include "support/core/patience.hpp"
 #include "support/core/temp_folder.hpp"
 #include "train/coordinator/control_server.hpp"
 
@@ -75,7 +76,7 @@ protected:
 TEST_F(Control, ARequestIsAnsweredOnceAndLeavesNothing) {
     const auto desk = job();
     auto asked = std::async(std::launch::async,
-                            [&] { return ask_job(out, "mode static:4", Clock::Seconds(30)); });
+                            [&] { return ask_job(out, "mode static:4", test::kPatience); });
     while (asked.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
         look(*desk);
     }
@@ -90,7 +91,7 @@ TEST_F(Control, ARequestIsAnsweredOnceAndLeavesNothing) {
 TEST_F(Control, AnAnswerIsReadAlsoWhenTheJobEndsAtOnce) {
     auto desk = job();
     auto asked =
-        std::async(std::launch::async, [&] { return ask_job(out, "stop", Clock::Seconds(30)); });
+        std::async(std::launch::async, [&] { return ask_job(out, "stop", test::kPatience); });
     while (taken.empty()) {
         look(*desk);
     }
@@ -193,7 +194,7 @@ TEST_F(Control, AskingSaysWhyThereIsNoAnswer) {
     EXPECT_THROW((void)ask_job(out, "status", Clock::Seconds(0.01)), PeerError) << "does not look";
     EXPECT_THAT(files(), ElementsAre("run")) << "the request was withdrawn";
     auto asked =
-        std::async(std::launch::async, [&] { return ask_job(out, "status", Clock::Seconds(60)); });
+        std::async(std::launch::async, [&] { return ask_job(out, "status", test::kPatience); });
     while (files().size() < 2) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

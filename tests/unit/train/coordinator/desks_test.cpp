@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
+#include "support/core/patience.hpp"
 #include "support/core/temp_folder.hpp"
 #include "train/coordinator/checkpoint_coordinator.hpp"
 #include "train/coordinator/evaluation/evaluation_tracker.hpp"
@@ -156,7 +157,8 @@ protected:
     }
 
     std::optional<CheckpointReport> wait(CheckpointCoordinator& desk, double now) {
-        for (int tries = 0; tries < 1000; ++tries) {
+        const SteadyClock clock;
+        for (const Clock::Seconds limit = clock.now() + test::kPatience; clock.now() < limit;) {
             if (auto report = desk.collect(Clock::Seconds(now))) {
                 return report;
             }

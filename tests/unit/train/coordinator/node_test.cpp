@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
+#include "support/core/patience.hpp"
 #include "support/train/local_network.hpp"
 #include "support/train/server_pushes.hpp"
 #include "train/coordinator/servers/node_aggregation.hpp"
@@ -261,7 +262,7 @@ TEST_P(Agents, ASumUpdatesAsItsPartsDo) {
     ShardGroup staged(graph_, GetParam(), {});
     for (int server = 0; server < GetParam(); ++server) {
         const auto message =
-            network_.messenger(server).mailbox(Port::kServer).receive(Clock::Seconds(20));
+            network_.messenger(server).mailbox(Port::kServer).receive(test::kPatience);
         ASSERT_TRUE(message);
         EXPECT_EQ(message->kind, static_cast<std::uint16_t>(MessageKind::kPush));
         EXPECT_EQ(decode<PushHeader>(message->body).push, sum.sum);

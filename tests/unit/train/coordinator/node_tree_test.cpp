@@ -11,6 +11,7 @@
 
 #include "cohort/core/error.hpp"
 #include "support/core/message_of.hpp"
+#include "support/core/patience.hpp"
 #include "support/train/local_network.hpp"
 #include "support/train/server_pushes.hpp"
 #include "train/coordinator/servers/node_aggregation.hpp"
@@ -212,7 +213,7 @@ protected:
         for (int server = 0; server < kServers; ++server) {
             Mailbox& mailbox = network_.messenger(server).mailbox(Port::kServer);
             while (!came_[server].contains(sum)) {  // sums come in any order
-                const auto message = mailbox.receive(Clock::Seconds(20));
+                const auto message = mailbox.receive(test::kPatience);
                 if (!message) {
                     throw std::logic_error("the sum does not come");
                 }

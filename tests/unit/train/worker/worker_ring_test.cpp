@@ -309,7 +309,7 @@ TEST(WorkerRing, ARiderKeepsItsParametersUntilALoss) {
         std::set<std::uint16_t> came;  // in either order
         while (came.size() < 2) {
             const auto message =
-                ring.network.messenger(0).mailbox(Port::kCoordinator).receive(Clock::Seconds(20));
+                ring.network.messenger(0).mailbox(Port::kCoordinator).receive(test::kPatience);
             ASSERT_TRUE(message) << "it waits for parameters";
             came.insert(message->kind);
         }

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Tests beside busy processes, again and again: which of them fail for no other reason?
+
+    run_loaded.py BUILD [--busy N] [--rounds R] [--slow] [CTEST-OPTION...]
+
+    run_loaded.py build/ci --rounds 5 -L 'mpi|fault|cluster'    # beside as many busy processes as there are cores
+    run_loaded.py build/ci --busy 4 --slow -R cli_              # beside four, and every other rank is slowed
+
+Busy processes have the tests' priority and never wait. With --slow, ranks with odd numbers of all jobs get a low
+priority soon after their start, so that beside busy processes they run at a small part of the others' speed. Prints each
+failure with the end of its output as it comes, then a table of the tests that failed, and which came nearest to their
+limit. The exit code is 1 when a test failed.
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import xml.etree.ElementTree
+
+LOW_PRIORITY = 10  # a tenth of the share of those at 0
+SHOWN = 40         # lines of a failed test's output
+NEAREST = 5
+
+
+class Busy:
+    """Processes that only compute."""
+
+    def __init__(self, count):
+        self._count = count
+        self._processes = []
+
+    def __enter__(self):
+        for _ in range(self._count):
+            self._processes.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+        return self
+
+    def __exit__(self, *_):
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+class SlowRanks:
+    """Lowers the priority of ranks with odd numbers, of programs of the build, when it finds them."""
+
+    def __init__(self, build):
+        self._build = str(build)
+        self._seen = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self):
+        while not self._over.wait(0.1):
+            for path in pathlib.Path("/proc").glob("[0-9]*"):
+                if path.name not in self._seen:
+                    self._look(path)
+
+    def _look(self, path):
+        try:
+            if not os.readlink(path / "exe").startswith(self._build):
+                return
+            variables = (path / "environ").read_bytes().decode(errors="replace")
+            rank = re.search(r"\b(?:OMPI_COMM_WORLD|PMIX)_RANK=(\d+)", variables)
+            self._seen.add(path.name)
+            if rank and int(rank[1]) % 2:
+                for task in (path / "task").iterdir():
+                    os.setpriority(os.PRIO_PROCESS, int(task.name), LOW_PRIORITY)
+        except OSError:
+            pass  # it has ended
+
+
+def limits(build):
+    """Test -> its limit in seconds."""
+    text = "".join(file.read_text(encoding="utf-8") for file in build.rglob("CTestTestfile.cmake"))
+    return {name: float(limit) for name, limit in
+            re.findall(r'set_tests_properties\(\[=*\[(\S+)\]=*\] PROPERTIES .*?TIMEOUT "(\d+)"', text)}
+
+
+def run(build, options, folder):
+    """Runs ctest once; [(test, whether it failed, seconds, output)]."""
+    report = folder / "report.xml"
+    subprocess.run(["ctest", "--test-dir", build, "--parallel", str(os.cpu_count()), "--output-junit", report, *options],
+                   stdout=subprocess.DEVNULL, check=False)
+    if not report.exists():
+        sys.exit("ctest left no report; does it know the options?")
+    cases = xml.etree.ElementTree.parse(report).getroot().findall("testcase")
+    report.unlink()
+    return [(case.get("name"), case.get("status") == "fail", float(case.get("time")), case.findtext("system-out") or "")
+            for case in cases if case.get("status") != "notrun"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=lambda name: pathlib.Path(name).resolve())
+    parser.add_argument("--busy", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--slow", action="store_true")
+    arguments, options = parser.parse_known_args()
+    failures, longest, runs = collections.Counter(), collections.Counter(), collections.Counter()
+    with tempfile.TemporaryDirectory() as folder, Busy(arguments.busy):
+        for number in range(1, arguments.rounds + 1):
+            with SlowRanks(arguments.build if arguments.slow else "/nowhere"):
+                results = run(arguments.build, options, pathlib.Path(folder))
+            for name, failed, seconds, output in results:
+                runs[name] += 1
+                failures[name] += failed
+                longest[name] = max(longest[name], seconds)
+                if failed:
+                    print(f"== round {number}: {name} failed after {seconds:.0f} s", *output.splitlines()[-SHOWN:],
+                          sep="\n", flush=True)
+            print(f"round {number}: {sum(failed for _, failed, *_ in results)} of {len(results)} tests failed",
+                  flush=True)
+    for name, count in failures.most_common():
+        if count:
+            print(f"{name:40} failed in {count} of {runs[name]} rounds")
+    allowed = limits(arguments.build)
+    near = sorted(((longest[name] / allowed[name], name) for name in longest if name in allowed), reverse=True)
+    for share, name in near[:NEAREST]:
+        print(f"{name:40} took {longest[name]:.0f} s at most, {100 * share:.0f} % of its limit")
+    return 1 if failures.total() or not runs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
