@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -12,6 +13,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
 from guard import left_s, wait_until  # noqa: E402
+
+OPEN_MPI_5 = shutil.which("prte_info") is not None
 
 # Answers --dump-config; otherwise runs $SCRIPT with helpers for what a training run does.
 PROGRAM = r'''#!/usr/bin/env python3
