@@ -34,7 +34,7 @@ set_tests_properties(cli_models_fashion_mnist_test PROPERTIES SKIP_RETURN_CODE 7
 # With a program in place of cohort.
 add_test(NAME cli_launch_test COMMAND Python3::Interpreter
   ${CMAKE_CURRENT_SOURCE_DIR}/cli/launch_test.py ${PROJECT_SOURCE_DIR})
-cohort_test_properties(cli_launch_test PROCESSORS 2)
+cohort_test_properties(cli_launch_test TIMEOUT 1800 PROCESSORS 2)
 
 # Jobs of many ranks, some against one process. No contraction there: sums are those of the library.
 add_executable(learner_reference support/sim/learner_reference.cpp)
@@ -67,11 +67,11 @@ foreach(name prometheus tensorboard timeline)
   cohort_add_cli_test(observe/${name} MPIRUN PROPERTIES PROCESSORS 2 LABELS mpi)
 endforeach()
 set_tests_properties(cli_observe_tensorboard_test PROPERTIES SKIP_RETURN_CODE 77)
-cohort_add_cli_test(text/runs MPIRUN PROPERTIES PROCESSORS 2 LABELS mpi)
+cohort_add_cli_test(text/runs MPIRUN PROPERTIES TIMEOUT 1800 PROCESSORS 2 LABELS mpi)
 cohort_add_cli_test(models/zoo MPIRUN PROPERTIES TIMEOUT 1800 PROCESSORS 2 LABELS mpi)
 foreach(name load modes nodes shards)
   cohort_add_cli_test(${name} MPIRUN SERIAL
-    PROPERTIES PROCESSORS 2 LABELS mpi fault)
+    PROPERTIES TIMEOUT 1800 PROCESSORS 2 LABELS mpi fault)
 endforeach()
 
 # The virtual cluster against real ranks, and a small sweep whose winners are known.

@@ -11,6 +11,6 @@ cohort_test_properties(netns_test LABELS cluster PROCESSORS 2)
 cohort_test_properties(unreachable_test LABELS cluster PROCESSORS 2)
 cohort_test_properties(tree_test LABELS cluster PROCESSORS 2)
 cohort_test_properties(fleet_room_test LABELS cluster PROCESSORS 2)
-cohort_test_properties(slurm_test LABELS cluster PROCESSORS 2)
+cohort_test_properties(slurm_test LABELS cluster PROCESSORS 2 TIMEOUT 1800)
 set_tests_properties(netns_test fleet_room_test tree_test unreachable_test slurm_test PROPERTIES SKIP_RETURN_CODE 77)
 set_tests_properties(unreachable_test fleet_room_test PROPERTIES RUN_SERIAL ON)  # many jobs at once

@@ -43,5 +43,5 @@ cohort_test_properties(server_exchange_test LABELS mpi PROCESSORS 2)
 add_test(NAME wire_test
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mpi/wire_test.py
     $<TARGET_FILE:cohort> ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
-cohort_test_properties(wire_test LABELS mpi fault PROCESSORS 2)
+cohort_test_properties(wire_test LABELS mpi fault PROCESSORS 2 TIMEOUT 1800)
 set_tests_properties(wire_test PROPERTIES RUN_SERIAL ON)

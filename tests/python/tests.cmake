@@ -16,7 +16,7 @@ if(TARGET _cohort)
   add_test(NAME python_distributed_test COMMAND ${COHORT_TORCH_PYTHON}
     ${CMAKE_CURRENT_SOURCE_DIR}/python/distributed_test.py
     ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
-  cohort_test_properties(python_distributed_test PROCESSORS 2 LABELS mpi fault)
+  cohort_test_properties(python_distributed_test TIMEOUT 1800 PROCESSORS 2 LABELS mpi fault)
   add_test(NAME python_wheel_test COMMAND ${COHORT_TORCH_PYTHON}
     ${CMAKE_CURRENT_SOURCE_DIR}/python/wheel_test.py)
   cohort_test_properties(python_wheel_test)
