@@ -10,16 +10,16 @@ namespace cohort {
 
 /// One direction of a convolution for one slice size, and the memory that it reads and writes.
 template <class Primitive>
-struct ConvDirection {
+struct ConvPrimitive {
     Primitive primitive;
     dnnl::memory::desc source;
     dnnl::memory::desc output;
     dnnl::memory::desc scratch;
 };
 struct ConvPrimitives {
-    ConvDirection<dnnl::convolution_forward> forward;
-    ConvDirection<dnnl::convolution_backward_data> data;  ///< empty when not wanted
-    ConvDirection<dnnl::convolution_backward_weights> weights;
+    ConvPrimitive<dnnl::convolution_forward> forward;
+    ConvPrimitive<dnnl::convolution_backward_data> data;  ///< empty when not wanted
+    ConvPrimitive<dnnl::convolution_backward_weights> weights;
 };
 
 /// How a direction is computed.

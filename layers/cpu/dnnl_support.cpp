@@ -47,6 +47,22 @@ std::int64_t preferred_channel_block() {
     return uses(dnnl::cpu_isa::avx) ? 8 : 1;
 }
 
+VectorLevel vector_level() {
+#if defined(__x86_64__)
+    const bool fused = __builtin_cpu_supports("fma") != 0;
+    if (uses(dnnl::cpu_isa::avx512_core)) {
+        return VectorLevel::kAvx512;
+    }
+    if (uses(dnnl::cpu_isa::avx2) && fused) {
+        return VectorLevel::kAvx2;
+    }
+    if (uses(dnnl::cpu_isa::avx)) {
+        return VectorLevel::kAvx;
+    }
+#endif
+    return VectorLevel::kSse;
+}
+
 bool has_bf16_products() {
     return uses(dnnl::cpu_isa::avx512_core_bf16);
 }

@@ -20,6 +20,10 @@ namespace cohort {
 /// Channel block that oneDNN's convolutions like best here: 16, 8, or 1 (row-major).
 [[nodiscard]] std::int64_t preferred_channel_block();
 
+/// The instructions for floats that oneDNN is allowed to use here, and so our own loops.
+enum class VectorLevel { kSse, kAvx, kAvx2, kAvx512 };
+[[nodiscard]] VectorLevel vector_level();
+
 /// Whether oneDNN multiplies bfloat16 by instructions made for it: AMX or AVX-512 BF16.
 [[nodiscard]] bool has_bf16_products();
 
