@@ -288,7 +288,9 @@ public:
         for_groups(all, most, [&](const WinogradTiles& tiles) {
             const bool last = tiles.first + tiles.count == all.count;
             kernels_.source(source_, tiles, source, sources);
-            kernels_.gradient(gradient_, tiles, output_gradient, layout.at(gradients), bias_sums);
+            WinogradTiles outputs = tiles;
+            outputs.offset = 0;
+            kernels_.gradient(gradient_, outputs, output_gradient, layout.at(gradients), bias_sums);
             for (std::int64_t panel = 0; panel < panels_; ++panel) {
                 const WinogradOperand to =
                     product_layout(samples).at(products, most < all.count ? panel : 0);
