@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "core/system/simd.hpp"
 #include "layers/cpu/winograd_kernels.hpp"
@@ -15,19 +16,27 @@ namespace cohort::winograd {
 template <int kLanes>
 struct Lanes {
     using Type [[gnu::vector_size(kLanes * sizeof(float))]] = float;
+    using Unaligned [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(alignof(float)),
+                      gnu::may_alias]] = float;
 };
 template <int kLanes>
 using Vector = typename Lanes<kLanes>::Type;
 
 template <int kLanes>
 COHORT_INLINE inline Vector<kLanes> load(const float* from) {
-    Vector<kLanes> value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
+    return *reinterpret_cast<const typename Lanes<kLanes>::Unaligned*>(from);
 }
 template <int kLanes>
 COHORT_INLINE inline void store(float* to, const Vector<kLanes>& value) {
-    std::memcpy(to, &value, sizeof value);
+    *reinterpret_cast<typename Lanes<kLanes>::Unaligned*>(to) = value;
+}
+
+/// f(0) ... f(kCount - 1) as constants, so that arrays of vectors become registers.
+template <int kCount, class F>
+COHORT_INLINE inline void unrolled(F&& f) {
+    [&]<int... i>(std::integer_sequence<int, i...>) COHORT_INLINE {
+        (f(std::integral_constant<int, i>{}), ...);
+    }(std::make_integer_sequence<int, kCount>{});
 }
 
 /// Where a sample's `lanes` channels from `channel` on begin.
@@ -76,6 +85,8 @@ COHORT_INLINE inline void image_tiles(const WinogradImage& image, const Winograd
     constexpr int kPoints = Tile::kPoints;
     constexpr std::int64_t kColumns = (kLongestRun - 1) * Tile::kOutput + kExtent;
     V columns[kPoints][kColumns];
+    const std::int64_t stride = to.point_stride;
+    const std::int64_t width = to.width;
     for_each_run(tiles, [&](const Run& run) COHORT_INLINE {
         const std::int64_t top = run.row * Tile::kOutput + tiles.offset;
         const std::int64_t left = run.column * Tile::kOutput + tiles.offset;
@@ -90,44 +101,35 @@ COHORT_INLINE inline void image_tiles(const WinogradImage& image, const Winograd
                 rows[r] = y >= 0 && y < image.height ? base + y * image.width * image.block : image.zeros;
             }
             for (std::int64_t c = 0; c < begin; ++c) {
-                for (int p = 0; p < kPoints; ++p) {
-                    columns[p][c] = V{};
-                }
+                unrolled<kPoints>([&](auto p) COHORT_INLINE { columns[p][c] = V{}; });
             }
             V sum = {};
             for (std::int64_t c = begin; c < end; ++c) {
                 V d[kExtent];
                 V points[kPoints];
                 const std::int64_t x = (left + c) * image.block;
-                for (int r = 0; r < kExtent; ++r) {
+                unrolled<kExtent>([&](auto r) COHORT_INLINE {
                     d[r] = load<kLanes>(rows[r] + x);
-                }
-                for (int r = 0; r < kExtent; ++r) {
                     sum += d[r];
-                }
+                });
                 transform(static_cast<const V*>(d), static_cast<V*>(points));
-                for (int p = 0; p < kPoints; ++p) {
-                    columns[p][c] = points[p];
-                }
+                unrolled<kPoints>([&](auto p) COHORT_INLINE { columns[p][c] = points[p]; });
             }
             for (std::int64_t c = end; c < wide; ++c) {
-                for (int p = 0; p < kPoints; ++p) {
-                    columns[p][c] = V{};
-                }
+                unrolled<kPoints>([&](auto p) COHORT_INLINE { columns[p][c] = V{}; });
             }
             seen(channel, sum);
-            float* target = panel_of(to, channel) + run.at * to.width;
+            float* target = panel_of(to, channel) + run.at * width;
             for (std::int64_t tile = 0; tile < run.count; ++tile) {
-                for (int p = 0; p < kPoints; ++p) {
+                unrolled<kPoints>([&](auto p) COHORT_INLINE {
                     V points[kPoints];
                     transform(static_cast<const V*>(&columns[p][tile * Tile::kOutput]),
                               static_cast<V*>(points));
-                    for (int q = 0; q < kPoints; ++q) {
-                        store<kLanes>(
-                            target + (p * kPoints + q) * to.point_stride + tile * to.width,
-                            points[q]);
-                    }
-                }
+                    unrolled<kPoints>([&](auto q) COHORT_INLINE {
+                        store<kLanes>(target + (p * kPoints + q) * stride, points[q]);
+                    });
+                });
+                target += width;
             }
         }
     });
@@ -164,6 +166,7 @@ COHORT_INLINE inline void output(const WinogradImage& image, const WinogradTiles
     using V = Vector<kLanes>;
     constexpr int kPoints = Tile::kPoints;
     constexpr int kOutput = Tile::kOutput;
+    const std::int64_t stride = from.point_stride;
     const std::int64_t vectors = std::min(from.width, image.channels - channel) / kLanes;
     for_each_run(tiles, [&](const Run& run) COHORT_INLINE {
         const std::int64_t top = run.row * kOutput;
@@ -176,32 +179,26 @@ COHORT_INLINE inline void output(const WinogradImage& image, const WinogradTiles
             for (std::int64_t tile = 0; tile < run.count; ++tile) {
                 const float* source = from.data + (run.at + tile) * from.width + v * kLanes;
                 V half[kOutput][kPoints];
-                for (int q = 0; q < kPoints; ++q) {
+                unrolled<kPoints>([&](auto q) COHORT_INLINE {
                     V m[kPoints];
                     V y[kOutput];
-                    for (int p = 0; p < kPoints; ++p) {
-                        m[p] = load<kLanes>(source + (p * kPoints + q) * from.point_stride);
-                    }
+                    unrolled<kPoints>([&](auto p) COHORT_INLINE {
+                        m[p] = load<kLanes>(source + (p * kPoints + q) * stride);
+                    });
                     Tile::output(static_cast<const V*>(m), static_cast<V*>(y));
-                    for (int r = 0; r < kOutput; ++r) {
-                        half[r][q] = y[r];
-                    }
-                }
+                    unrolled<kOutput>([&](auto r) COHORT_INLINE { half[r][q] = y[r]; });
+                });
                 const std::int64_t left = (run.column + tile) * kOutput;
                 const std::int64_t width = std::min<std::int64_t>(kOutput, image.width - left);
                 for (std::int64_t r = 0; r < height; ++r) {
                     V y[kOutput];
                     Tile::output(static_cast<const V*>(half[r]), static_cast<V*>(y));
                     float* pixel = base + (r * image.width + left) * image.block;
-                    if (width == kOutput) {
-                        for (int x = 0; x < kOutput; ++x) {
+                    unrolled<kOutput>([&](auto x) COHORT_INLINE {
+                        if (x < width) {
                             store<kLanes>(pixel + x * image.block, y[x] + offset);
                         }
-                    } else {
-                        for (std::int64_t x = 0; x < width; ++x) {
-                            store<kLanes>(pixel + x * image.block, y[x] + offset);
-                        }
-                    }
+                    });
                 }
             }
         }
@@ -229,27 +226,27 @@ COHORT_INLINE inline void weights(const WinogradWeights& shape, std::int64_t out
     using V = Vector<kLanes>;
     constexpr int kPoints = Tile::kPoints;
     constexpr int kPanel = 2 * kLanes;
+    const std::int64_t stride = to.point_stride;
     float taps[9][kPanel] = {};
     for (std::int64_t input = 0; input < shape.inputs; ++input) {
         gather_taps<kPanel>(shape, output, input, from, taps);
         for (int v = 0; v < 2; ++v) {
             V half[3][kPoints];
-            for (int x = 0; x < 3; ++x) {
+            unrolled<3>([&](auto x) COHORT_INLINE {
                 const V g[3] = {load<kLanes>(&taps[x][v * kLanes]),
                                 load<kLanes>(&taps[3 + x][v * kLanes]),
                                 load<kLanes>(&taps[6 + x][v * kLanes])};
                 Tile::weights(static_cast<const V*>(g), static_cast<V*>(half[x]));
-            }
-            for (int p = 0; p < kPoints; ++p) {
+            });
+            float* target = to.data + input * kPanel + v * kLanes;
+            unrolled<kPoints>([&](auto p) COHORT_INLINE {
                 const V g[3] = {half[0][p], half[1][p], half[2][p]};
                 V points[kPoints];
                 Tile::weights(static_cast<const V*>(g), static_cast<V*>(points));
-                for (int q = 0; q < kPoints; ++q) {
-                    store<kLanes>(to.data + (p * kPoints + q) * to.point_stride + input * kPanel +
-                                      v * kLanes,
-                                  points[q]);
-                }
-            }
+                unrolled<kPoints>([&](auto q) COHORT_INLINE {
+                    store<kLanes>(target + (p * kPoints + q) * stride, points[q]);
+                });
+            });
         }
     }
 }
@@ -260,30 +257,29 @@ COHORT_INLINE inline void weight_gradient(std::int64_t inputs, const WinogradOpe
     using V = Vector<kLanes>;
     constexpr int kPoints = Tile::kPoints;
     constexpr int kPanel = 2 * kLanes;
+    const std::int64_t stride = from.point_stride;
     for (std::int64_t input = 0; input < inputs; ++input) {
         for (int v = 0; v < 2; ++v) {
             const float* source = from.data + input * kPanel + v * kLanes;
             float* target = to + input * 9 * kPanel + v * kLanes;
             V half[3][kPoints];
-            for (int q = 0; q < kPoints; ++q) {
+            unrolled<kPoints>([&](auto q) COHORT_INLINE {
                 V m[kPoints];
                 V g[3];
-                for (int p = 0; p < kPoints; ++p) {
-                    m[p] = load<kLanes>(source + (p * kPoints + q) * from.point_stride);
-                }
+                unrolled<kPoints>([&](auto p) COHORT_INLINE {
+                    m[p] = load<kLanes>(source + (p * kPoints + q) * stride);
+                });
                 Tile::weight_gradient(static_cast<const V*>(m), static_cast<V*>(g));
-                half[0][q] = g[0];
-                half[1][q] = g[1];
-                half[2][q] = g[2];
-            }
-            for (int y = 0; y < 3; ++y) {
+                unrolled<3>([&](auto y) COHORT_INLINE { half[y][q] = g[y]; });
+            });
+            unrolled<3>([&](auto y) COHORT_INLINE {
                 V g[3];
                 Tile::weight_gradient(static_cast<const V*>(half[y]), static_cast<V*>(g));
-                for (int x = 0; x < 3; ++x) {
+                unrolled<3>([&](auto x) COHORT_INLINE {
                     float* tap = target + (y * 3 + x) * kPanel;
                     store<kLanes>(tap, adds ? load<kLanes>(tap) + g[x] : g[x]);
-                }
-            }
+                });
+            });
         }
     }
 }
@@ -297,28 +293,30 @@ COHORT_INLINE inline void product_rows(const WinogradProduct& p, const float* a,
     const std::int64_t row_stride = kTransposed ? 1 : p.a_stride;
     const std::int64_t depth_stride = kTransposed ? p.a_stride : 1;
     V sums[kRows][kVectors];
-    for (int r = 0; r < kRows; ++r) {
-        for (int v = 0; v < kVectors; ++v) {
-            sums[r][v] = p.adds ? load<kLanes>(to + r * kPanel + v * kLanes) : V{};
-        }
+    const auto for_sums = [&](auto&& f) COHORT_INLINE {
+        unrolled<kRows>([&](auto r) COHORT_INLINE {
+            unrolled<kVectors>([&](auto v) COHORT_INLINE {
+                f(sums[r][v], to + r * kPanel + v * kLanes);
+            });
+        });
+    };
+    if (p.adds) {
+        for_sums([](V& sum, const float* at) COHORT_INLINE { sum = load<kLanes>(at); });
+    } else {
+        for_sums([](V& sum, const float* /*at*/) COHORT_INLINE { sum = V{}; });
     }
     for (std::int64_t k = 0; k < p.depth; ++k) {
         V columns[kVectors];
-        for (int v = 0; v < kVectors; ++v) {
-            columns[v] = load<kLanes>(b + k * kPanel + v * kLanes);
-        }
-        for (int r = 0; r < kRows; ++r) {
-            const float value = a[r * row_stride + k * depth_stride];
-            for (int v = 0; v < kVectors; ++v) {
-                sums[r][v] += columns[v] * value;
-            }
-        }
+        unrolled<kVectors>(
+            [&](auto v) COHORT_INLINE { columns[v] = load<kLanes>(b + v * kLanes); });
+        unrolled<kRows>([&](auto r) COHORT_INLINE {
+            const float value = a[r * row_stride];
+            unrolled<kVectors>([&](auto v) COHORT_INLINE { sums[r][v] += columns[v] * value; });
+        });
+        a += depth_stride;
+        b += kPanel;
     }
-    for (int r = 0; r < kRows; ++r) {
-        for (int v = 0; v < kVectors; ++v) {
-            store<kLanes>(to + r * kPanel + v * kLanes, sums[r][v]);
-        }
-    }
+    for_sums([](const V& sum, float* at) COHORT_INLINE { store<kLanes>(at, sum); });
 }
 
 template <int kLanes, bool kTransposed, int kRows, int kVectors>
@@ -326,19 +324,23 @@ COHORT_INLINE inline void product_of(const WinogradProduct& p, const float* a, c
                                      float* to) {
     constexpr int kPanel = 2 * kLanes;
     const std::int64_t step = kTransposed ? 1 : p.a_stride;
-    // Equal parts: 16 rows are 6 + 5 + 5, for a part of a few rows waits for its sums.
-    for (std::int64_t row = 0, parts = (p.rows + kRows - 1) / kRows; parts > 0; --parts) {
-        const std::int64_t rows = (p.rows - row + parts - 1) / parts;
+    // The last two parts are equal: 16 rows are 6 + 5 + 5, for a part of few rows waits for its sums.
+    for (std::int64_t left = p.rows; left > 0;) {
+        const std::int64_t rows = left >= 2 * kRows || left == kRows ? kRows
+                                  : left > kRows                     ? (left + 1) / 2
+                                                                     : left;
         const auto run = [&](auto count) COHORT_INLINE {
             product_rows<kLanes, kTransposed, decltype(count)::value, kVectors>(
-                p, a + row * step, b, to + row * kPanel);
+                p, a, b, to);
         };
         if constexpr (kRows == 8) {
             with_constant<8, 7, 6, 5, 4, 3, 2, 1>(static_cast<int>(rows), run);
         } else {
             with_constant<6, 5, 4, 3, 2, 1>(static_cast<int>(rows), run);
         }
-        row += rows;
+        left -= rows;
+        a += rows * step;
+        to += rows * kPanel;
     }
 }
 
