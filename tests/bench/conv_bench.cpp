@@ -63,12 +63,17 @@ double seconds_of(const std::function<void()>& work) {
 
 /// The better of several runs of each, in turn.
 std::pair<double, double> best_of(const std::function<void()>& a, const std::function<void()>& b) {
-    constexpr int kRuns = 8;
+    constexpr int kFewest = 5;
+    constexpr double kEnough = 0.4;  // seconds
     std::pair<double, double> best{std::numeric_limits<double>::infinity(),
                                    std::numeric_limits<double>::infinity()};
-    for (int run = 0; run < kRuns; ++run) {
-        best.first = std::min(best.first, seconds_of(a));
-        best.second = std::min(best.second, seconds_of(b));
+    double spent = 0;
+    for (int run = 0; run < kFewest || spent < kEnough; ++run) {
+        const double first = seconds_of(a);
+        const double second = seconds_of(b);
+        best.first = std::min(best.first, first);
+        best.second = std::min(best.second, second);
+        spent += first + second;
     }
     return best;
 }
