@@ -1,89 +1,46 @@
-// 2-D convolution, and its kernel for the CPU through oneDNN.
+// 2-D convolution, and its kernel for the CPU: whichever algorithms cpu/conv_choice.hpp finds best.
 //
-// Activations stay in the blocked order [N, C/16, H, W, 16] between layers. The flat buffers hold
-// weights in canonical order; they are reordered once per pass into memory shared by all slices.
-// Weight gradients are summed per team member over its slices in order, then over the members in
-// order, and reordered into the flat gradient: the result does not depend on timing.
-//
-// In Precision::kBf16 activations are bfloat16, and so are the reordered weights of a direction
-// that runs in it; a direction that runs in single precision converts its tensors in scratch
-// memory.
+// Activations stay in the blocked order [N, C/b, H, W, b] between layers; b is what the machine's
+// vectors want. The flat buffers hold weights in canonical order; each algorithm copies them once
+// per pass to its own order, in memory shared by all slices. Weight gradients are summed per team
+// member over its slices in order, then over the members in order: the result does not depend on
+// timing.
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "layers/cpu/conv_primitives.hpp"
+#include "layers/cpu/conv_choice.hpp"
+#include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
-#include "layers/cpu/weight_reorder.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {
 
-/// Where a convolution keeps what it makes of its weights in memory shared by all slices.
-class ConvMemory {
-public:
-    ConvMemory(const ConvSpec& spec, const ConvPlan& plan, const KernelContext& context)
-        : plan_(plan),
-          input_gradient_(context.input_gradient),
-          taps_(spec.options.kernel.cells()),
-          row_(context.inputs.at(0).shape[0] / spec.options.groups * taps_) {}
-
-    /// Floats of one output channel's weights, and those with padded input channels.
-    [[nodiscard]] std::int64_t row() const { return row_; }
-    [[nodiscard]] std::int64_t padded_row() const { return plan_.input_channels() * taps_; }
-
-    [[nodiscard]] dnnl::memory::desc bias_desc() const {
-        return {
-            {plan_.output_channels()}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a};
-    }
-    [[nodiscard]] std::size_t bias_bytes() const {
-        return padded(static_cast<std::size_t>(plan_.output_channels()) * sizeof(float));
-    }
-
-    /// Weights of channels that do not fill their blocks pass through row-major staging memory,
-    /// with zeros for the missing channels.
-    [[nodiscard]] std::size_t staging_bytes() const {
-        return plan_.pads_channels() ? padded(plan_.canonical_weights().get_size()) : 0;
-    }
-    [[nodiscard]] std::size_t data_weight_bytes() const {
-        return input_gradient_ ? padded(plan_.data().weights.get_size()) : 0;
-    }
-    /// One member's sums: weights in the primitive's order, then the bias.
-    [[nodiscard]] std::size_t partial_bytes() const {
-        return padded(plan_.weights().weights.get_size()) + bias_bytes();
-    }
-    [[nodiscard]] std::byte* partial(std::byte* shared, int member) const {
-        return shared + data_weight_bytes() + staging_bytes() +
-               partial_bytes() * static_cast<std::size_t>(member);
-    }
-    [[nodiscard]] float* partial_bias(std::byte* partial) const {
-        return reinterpret_cast<float*>(partial + padded(plan_.weights().weights.get_size()));
-    }
-
-private:
-    const ConvPlan& plan_;
-    bool input_gradient_;
-    std::int64_t taps_;
-    std::int64_t row_;
-};
-
 class ConvCpu final : public Kernel {
 public:
     ConvCpu(const ConvSpec& spec, const KernelContext& context)
         : spec_(spec),
-          plan_(spec, context),
-          input_(context.inputs.at(0)),
-          memory_(spec_, plan_, context),
+          context_(context),
           team_(cpu_team(context.device)),
-          training_(context.training),
-          input_gradient_(context.input_gradient),
           used_(static_cast<std::size_t>(team_.size())) {
-        traits_.output = plan_.output();
+        const TensorFormat& input = context.inputs.at(0);
+        const auto [height, width] = conv_extents(spec.options, input.shape);
+        traits_.output = {Shape{spec.options.channels, height, width}, preferred_channel_block(),
+                          activation_type(context.precision)};
         traits_.backward_reads_output = spec.relu;
-        traits_.weight_bytes = plan_.canonical_weights().get_size();
+        traits_.weight_bytes =
+            static_cast<std::size_t>(spec.options.channels * input.shape[0] / spec.options.groups *
+                                     spec.options.kernel.cells()) *
+            sizeof(float);
+        problem_ = {.options = spec.options,
+                    .input = input,
+                    .output = traits_.output,
+                    .training = context.training,
+                    .team = &team_};
     }
 
     [[nodiscard]] static bool takes_bf16(const ConvSpec& /*spec*/,
@@ -91,67 +48,35 @@ public:
         return true;
     }
 
-    /// Scratch memory: tensors in the types of the primitives, then the primitives' own.
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
+        for (const std::int64_t samples : slice_sizes) {
+            prepare_one(samples);
+        }
         KernelMemory memory;
         for (const std::int64_t samples : slice_sizes) {
-            const ConvPrimitives& made = plan_.prepare(samples);
-            const auto source = [&](const ConvChoice& choice) {
-                return ConvertedTensors::bytes(input_, choice.type, samples);
-            };
-            const auto output = [&](const ConvChoice& choice) {
-                return ConvertedTensors::bytes(traits_.output, choice.type, samples);
-            };
             memory.forward_scratch =
-                std::max(memory.forward_scratch, source(plan_.forward()) + output(plan_.forward()) +
-                                                     made.forward.scratch.get_size());
-            if (training_) {
-                memory.backward_scratch = std::max(
-                    {memory.backward_scratch,
-                     source(plan_.data()) + output(plan_.data()) + made.data.scratch.get_size(),
-                     source(plan_.weights()) + output(plan_.weights()) + memory_.partial_bytes() +
-                         made.weights.scratch.get_size()});
+                std::max(memory.forward_scratch, forward_->scratch_bytes(samples));
+            if (context_.training) {
+                memory.backward_scratch =
+                    std::max({memory.backward_scratch, weights_->scratch_bytes(samples),
+                              data_ == nullptr ? 0 : data_->scratch_bytes(samples)});
             }
         }
-        memory.forward_shared = padded(plan_.forward().weights.get_size()) +
-                                memory_.staging_bytes() + memory_.bias_bytes();
-        make_reorders();
-        if (training_) {
+        memory.forward_shared = forward_->weight_bytes();
+        if (context_.training) {
             memory.backward_shared =
-                memory_.data_weight_bytes() + memory_.staging_bytes() +
-                memory_.partial_bytes() * static_cast<std::size_t>(team_.size());
+                sums_start() + weights_->sum_bytes() * static_cast<std::size_t>(team_.size());
         }
         return memory;
     }
 
     void begin_forward(std::byte* shared) override {
-        std::byte* staging = shared + padded(plan_.forward().weights.get_size());
-        reorders_.forward.run(padded_weights(staging), shared);
-        if (spec_.options.bias) {
-            auto* bias = reinterpret_cast<float*>(staging + memory_.staging_bytes());
-            std::fill_n(bias, plan_.output_channels(), 0.0F);
-            std::copy_n(binding_.parameters[1], spec_.options.channels, bias);
-        }
+        forward_->prepare_weights(binding_.parameters[0],
+                                  spec_.options.bias ? binding_.parameters[1] : nullptr, shared);
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        const auto& made = plan_.at(slice.samples).forward;
-        const ElementType type = plan_.forward().type;
-        ConvertedTensors tensors(slice.scratch, slice.samples);
-        const float* source = tensors.converted(input_, slice.inputs[0], type);
-        float* output = tensors.room(traits_.output, slice.output, type);
-        std::unordered_map<int, dnnl::memory> arguments{
-            {DNNL_ARG_SRC, wrap(made.source, source)},
-            {DNNL_ARG_WEIGHTS, wrap(plan_.forward().weights, slice.shared)},
-            {DNNL_ARG_DST, wrap(made.output, output)},
-            {DNNL_ARG_SCRATCHPAD, wrap(made.scratch, tensors.rest())}};
-        if (spec_.options.bias) {
-            const std::byte* bias =
-                slice.shared + padded(plan_.forward().weights.get_size()) + memory_.staging_bytes();
-            arguments.emplace(DNNL_ARG_BIAS, wrap(memory_.bias_desc(), bias));
-        }
-        execute("conv", made.primitive, arguments);
-        tensors.hand_back(traits_.output, output, type, slice.output);
+        forward_->run(slice.samples, slice.shared, slice.inputs[0], slice.output, slice.scratch);
         if (spec_.relu) {  // oneDNN's own would turn NaN into 0
             with_elements(traits_.output.type, [&](auto element) {
                 relu_in_place(as<decltype(element)>(slice.output),
@@ -162,8 +87,8 @@ public:
 
     void begin_backward(std::byte* shared) override {
         std::fill(used_.begin(), used_.end(), char{0});
-        if (input_gradient_) {
-            reorders_.data.run(padded_weights(shared + memory_.data_weight_bytes()), shared);
+        if (data_ != nullptr) {
+            data_->prepare_weights(binding_.parameters[0], nullptr, shared);
         }
     }
 
@@ -176,111 +101,71 @@ public:
                           slice.samples * traits_.output.sample_floats());
             });
         }
-        backward_weights(slice);
+        char& used = used_[static_cast<std::size_t>(slice.member)];
+        weights_->run(slice.samples, slice.inputs[0], slice.output_gradient, used != 0,
+                      sums(slice.shared, slice.member), slice.scratch);
+        used = 1;
         if (slice.input_gradients[0] != nullptr) {
-            backward_data(slice);
+            data_->run(slice.samples, slice.shared, slice.output_gradient, slice.input_gradients[0],
+                       slice.scratch);
         }
     }
 
     void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
-        add_member_sums(team_, reinterpret_cast<float*>(memory_.partial(shared, 0)),
-                        memory_.partial_bytes() / sizeof(float), used_);
-        auto* staging = reinterpret_cast<float*>(shared + memory_.data_weight_bytes());
-        float* target = plan_.pads_channels() ? staging : binding_.gradients[0];
-        reorders_.gradient.run(memory_.partial(shared, 0), target);
-        if (plan_.pads_channels()) {
-            for (std::int64_t o = 0; o < spec_.options.channels; ++o) {
-                std::copy_n(staging + o * memory_.padded_row(), memory_.row(),
-                            binding_.gradients[0] + o * memory_.row());
-            }
-        }
-        if (spec_.options.bias) {
-            std::copy_n(memory_.partial_bias(memory_.partial(shared, 0)), spec_.options.channels,
-                        binding_.gradients[1]);
-        }
+        add_member_sums(team_, reinterpret_cast<float*>(sums(shared, 0)),
+                        weights_->sum_bytes() / sizeof(float), used_);
+        weights_->finish(sums(shared, 0), shared + data_bytes(), binding_.gradients[0],
+                         spec_.options.bias ? binding_.gradients[1] : nullptr);
     }
 
 private:
-    struct Reorders {
-        WeightReorder forward;
-        WeightReorder data;
-        WeightReorder gradient;
-    };
-
-    [[nodiscard]] const float* padded_weights(std::byte* staging) const {
-        if (!plan_.pads_channels()) {
-            return binding_.parameters[0];
-        }
-        auto* weights = reinterpret_cast<float*>(staging);
-        std::fill_n(weights, plan_.output_channels() * memory_.padded_row(), 0.0F);
-        for (std::int64_t o = 0; o < spec_.options.channels; ++o) {
-            std::copy_n(binding_.parameters[0] + o * memory_.row(), memory_.row(),
-                        weights + o * memory_.padded_row());
-        }
-        return weights;
+    // In shared memory of the backward pass: weights for the gradient of the input, memory for the
+    // last step of the gradient of the weights, every member's sums.
+    [[nodiscard]] std::size_t data_bytes() const {
+        return data_ == nullptr ? 0 : data_->weight_bytes();
+    }
+    [[nodiscard]] std::size_t sums_start() const { return data_bytes() + weights_->finish_bytes(); }
+    [[nodiscard]] std::byte* sums(std::byte* shared, int member) const {
+        return shared + sums_start() + weights_->sum_bytes() * static_cast<std::size_t>(member);
     }
 
-    void make_reorders() {
-        reorders_.forward = {plan_.canonical_weights(), plan_.forward().weights, team_};
-        if (training_) {
-            reorders_.gradient = {plan_.weights().weights, plan_.canonical_weights(), team_};
-        }
-        if (training_ && input_gradient_) {
-            reorders_.data = {plan_.canonical_weights(), plan_.data().weights, team_};
-        }
-    }
-
-    void backward_data(const KernelSlice& slice) {
-        const auto& made = plan_.at(slice.samples).data;
-        const ElementType type = plan_.data().type;
-        ConvertedTensors tensors(slice.scratch, slice.samples);
-        const float* gradient = tensors.converted(traits_.output, slice.output_gradient, type);
-        float* input_gradient = tensors.room(input_, slice.input_gradients[0], type);
-        execute("conv gradient of input", made.primitive,
-                {{DNNL_ARG_DIFF_SRC, wrap(made.source, input_gradient)},
-                 {DNNL_ARG_WEIGHTS, wrap(plan_.data().weights, slice.shared)},
-                 {DNNL_ARG_DIFF_DST, wrap(made.output, gradient)},
-                 {DNNL_ARG_SCRATCHPAD, wrap(made.scratch, tensors.rest())}});
-        tensors.hand_back(input_, input_gradient, type, slice.input_gradients[0]);
-    }
-
-    /// The first slice of a member writes its sums, later ones go to scratch and are added.
-    void backward_weights(const KernelSlice& slice) {
-        const auto& made = plan_.at(slice.samples).weights;
-        const ElementType type = plan_.weights().type;
-        ConvertedTensors tensors(slice.scratch, slice.samples);
-        const float* source = tensors.converted(input_, slice.inputs[0], type);
-        const float* gradient = tensors.converted(traits_.output, slice.output_gradient, type);
-        std::byte* scratch = tensors.rest();
-        std::byte* sums = memory_.partial(slice.shared, slice.member);
-        char& used = used_[static_cast<std::size_t>(slice.member)];
-        std::byte* target = used == 0 ? sums : scratch;
-        std::unordered_map<int, dnnl::memory> arguments{
-            {DNNL_ARG_SRC, wrap(made.source, source)},
-            {DNNL_ARG_DIFF_WEIGHTS, wrap(plan_.weights().weights, target)},
-            {DNNL_ARG_DIFF_DST, wrap(made.output, gradient)},
-            {DNNL_ARG_SCRATCHPAD, wrap(made.scratch, scratch + memory_.partial_bytes())}};
-        if (spec_.options.bias) {
-            arguments.emplace(DNNL_ARG_DIFF_BIAS,
-                              wrap(memory_.bias_desc(), memory_.partial_bias(target)));
-        }
-        execute("conv gradient of weights", made.primitive, arguments);
-        if (used != 0) {
-            accumulate(reinterpret_cast<float*>(sums), reinterpret_cast<float*>(scratch),
-                       static_cast<std::int64_t>(memory_.partial_bytes() / sizeof(float)));
-        }
-        used = 1;
+    /// The first size decides. One that an algorithm does not have takes it away from all.
+    void prepare_one(std::int64_t samples) {
+        dnnl_checked("conv", [&] {
+            if (sizes_.empty()) {
+                forward_ = choose_conv(problem_, ConvDirection::kForward, samples, context_);
+                if (context_.training) {
+                    weights_ = choose_conv_gradient(problem_, samples, context_);
+                }
+                if (context_.training && context_.input_gradient) {
+                    data_ = choose_conv(problem_, ConvDirection::kData, samples, context_);
+                }
+            }
+            sizes_.insert(samples);
+            const auto keep = [&](auto& algorithm, const auto& make_any) {
+                if (algorithm == nullptr || algorithm->prepare(samples)) {
+                    return;
+                }
+                algorithm = make_any();
+                for (const std::int64_t size : sizes_) {
+                    check_invariant(algorithm->prepare(size), "our own convolution takes all");
+                }
+            };
+            keep(forward_, [&] { return any_conv(problem_, ConvDirection::kForward); });
+            keep(weights_, [&] { return any_conv_gradient(problem_); });
+            keep(data_, [&] { return any_conv(problem_, ConvDirection::kData); });
+        });
     }
 
     ConvSpec spec_;
-    ConvPlan plan_;
-    TensorFormat input_;
-    ConvMemory memory_;
+    KernelContext context_;
+    ConvProblem problem_;
     ThreadTeam& team_;
-    bool training_;
-    bool input_gradient_;
-    Reorders reorders_;
-    std::vector<char> used_;  ///< per member: has written its sums
+    std::unique_ptr<ConvProduct> forward_;
+    std::unique_ptr<ConvProduct> data_;  ///< null where that gradient is not wanted
+    std::unique_ptr<ConvWeightGradient> weights_;
+    std::set<std::int64_t> sizes_;  ///< slices that are prepared
+    std::vector<char> used_;        ///< per member: has written its sums
 };
 
 void check_options(const ConvOptions& o) {

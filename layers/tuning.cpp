@@ -14,14 +14,14 @@
 namespace cohort {
 namespace {
 
-/// "CHOICE KEY"; a line that is cut short or foreign is passed over.
-void read_line(const std::string& line, std::map<std::string, int>& choices) {
-    int choice = -1;
-    const char* end = line.data() + line.size();
-    const auto [stop, error] = std::from_chars(line.data(), end, choice);
-    if (error == std::errc{} && choice >= 0 && stop != end && *stop == ' ') {
-        choices[std::string(stop + 1, end)] = choice;
+/// "CHOICE KEY"; false for a line that is cut short or foreign.
+bool read_line(const std::string& line, std::map<std::string, std::string>& choices) {
+    const std::size_t space = line.find(' ');
+    if (space == 0 || space == std::string::npos || space + 1 == line.size()) {
+        return false;
     }
+    choices[line.substr(space + 1)] = line.substr(0, space);
+    return true;
 }
 
 /// One write, at the end of the file. False: errno says why.
@@ -42,14 +42,26 @@ bool append(const std::string& file, const std::string& line) {
 TuningCache::TuningCache(std::string file) : file_(std::move(file)) {
     std::ifstream in(file_);
     std::string line;
+    std::size_t damaged = 0;
     while (!file_.empty() && std::getline(in, line)) {
-        read_line(line, choices_);
+        damaged += read_line(line, choices_) ? 0 : 1;
+    }
+    if (damaged > 0) {
+        log_warn("{}: {} not a choice and a key: passed over", file_,
+                 damaged == 1 ? "a line is" : std::to_string(damaged) + " lines are");
     }
 }
 
-void TuningCache::remember(const std::string& key, int choice) {
-    choices_[key] = choice;
-    if (!file_.empty() && !append(file_, std::to_string(choice) + " " + key + "\n")) {
+int TuningCache::find(const std::string& key) const {
+    const std::string name = find_name(key);
+    int choice = -1;
+    const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), choice);
+    return error == std::errc{} && choice >= 0 && stop == name.data() + name.size() ? choice : -1;
+}
+
+void TuningCache::remember_name(const std::string& key, const std::string& name) {
+    choices_[key] = name;
+    if (!file_.empty() && !append(file_, name + " " + key + "\n")) {
         log_warn("{} cannot be written ({}): choices by measurement are made anew next time", file_,
                  errno_text(errno));
         file_.clear();

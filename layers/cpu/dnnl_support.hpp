@@ -31,6 +31,11 @@ enum class VectorLevel { kSse, kAvx, kAvx2, kAvx512 };
 /// that it uses, and the processor.
 [[nodiscard]] const std::string& kernel_machine();
 
+/// An implementation of oneDNN's that is there for comparison, one element at a time.
+[[nodiscard]] inline bool is_reference(std::string_view implementation) {
+    return implementation.find("ref") != std::string_view::npos;
+}
+
 /// Channels of a format in memory: rounded up to whole blocks.
 [[nodiscard]] std::int64_t stored_channels(const TensorFormat& format);
 

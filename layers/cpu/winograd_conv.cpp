@@ -60,17 +60,6 @@ private:
     std::int64_t panel_stride_;
 };
 
-bool possible(const ConvProblem& problem, const WinogradKernels& kernels) {
-    const ConvOptions& o = problem.options;
-    const auto in_blocks = [&](const TensorFormat& format) {
-        return format.type == ElementType::kF32 && format.block > 1 &&
-               format.block % (kernels.panel / 2) == 0;
-    };
-    return o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1 &&
-           o.padding == Padding(o.padding.top) && o.padding.top <= 2 && in_blocks(problem.input) &&
-           in_blocks(problem.output);
-}
-
 /// A row of zeros is shared by all images.
 WinogradImage image_of(const TensorFormat& format, const std::vector<float>& zeros) {
     return {.height = format.shape[1],
@@ -374,18 +363,25 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ConvProduct> make_winograd_product(const ConvProblem& problem,
-                                                   ConvDirection direction, VectorLevel level) {
-    return possible(problem, winograd_kernels(tile_for(problem), level))
-               ? std::make_unique<WinogradConv>(problem, direction, level)
-               : nullptr;
+bool own_winograd_possible(const ConvProblem& problem, VectorLevel level) {
+    const ConvOptions& o = problem.options;
+    const std::int64_t lanes = winograd_kernels(WinogradTile::kF4, level).panel / 2;
+    const auto in_blocks = [&](const TensorFormat& format) {
+        return format.type == ElementType::kF32 && format.block % lanes == 0;
+    };
+    return o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1 &&
+           o.padding == Padding(o.padding.top) && o.padding.top <= 2 && in_blocks(problem.input) &&
+           in_blocks(problem.output);
 }
 
-std::unique_ptr<ConvWeightGradient> make_winograd_weight_gradient(const ConvProblem& problem,
-                                                                  VectorLevel level) {
-    return possible(problem, winograd_kernels(tile_for(problem), level))
-               ? std::make_unique<WinogradGradient>(problem, level)
-               : nullptr;
+std::unique_ptr<ConvProduct> make_own_winograd(const ConvProblem& problem, ConvDirection direction,
+                                               VectorLevel level) {
+    return std::make_unique<WinogradConv>(problem, direction, level);
+}
+
+std::unique_ptr<ConvWeightGradient> make_own_winograd_gradient(const ConvProblem& problem,
+                                                               VectorLevel level) {
+    return std::make_unique<WinogradGradient>(problem, level);
 }
 
 }  // namespace cohort

@@ -128,7 +128,7 @@ void run_case(const Case& c) {
     Floats weights(static_cast<std::size_t>(c.outputs * c.inputs * 9) * 4);
     Floats some_bias(static_cast<std::size_t>(out) * 4);
     const auto product = [&](ConvDirection direction, auto& other, const char* word) {
-        const auto own = make_winograd_product(problem, direction);
+        const auto own = make_own_winograd(problem, direction);
         if (!own || !own->prepare(c.samples)) {
             return;
         }
@@ -157,7 +157,7 @@ void run_case(const Case& c) {
 
     const auto wdesc = describe_backward<dnnl::convolution_backward_weights>(ahead, kDirect, source, any, bias, output, one, zero, one, one);
     auto other = direct(wdesc, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DIFF_WEIGHTS, wdesc.diff_weights_desc()}, {DNNL_ARG_DIFF_BIAS, bias}, {DNNL_ARG_DIFF_DST, output}, {DNNL_ARG_SCRATCHPAD, wdesc.scratchpad_desc()}});
-    const auto own = make_winograd_weight_gradient(problem);
+    const auto own = make_own_winograd_gradient(problem);
     if (own && own->prepare(c.samples)) {
         Floats sums(own->sum_bytes());
         Floats scratch(own->scratch_bytes(c.samples));

@@ -186,7 +186,7 @@ double error_of_tensor(const Memory& got, const TensorFormat& f, std::int64_t sa
 
 double product_error(const Case& c, ConvDirection direction, VectorLevel level) {
     const bool forward = direction == ConvDirection::kForward;
-    const auto conv = make_winograd_product(c.problem, direction, level);
+    const auto conv = make_own_winograd(c.problem, direction, level);
     const std::int64_t samples = c.shape.samples;
     EXPECT_TRUE(conv->prepare(samples));
     const Memory weights(conv->weight_bytes());
@@ -203,7 +203,7 @@ double product_error(const Case& c, ConvDirection direction, VectorLevel level) 
 }
 
 double weights_error(const Case& c, VectorLevel level) {
-    const auto conv = make_winograd_weight_gradient(c.problem, level);
+    const auto conv = make_own_winograd_gradient(c.problem, level);
     const std::int64_t samples = c.shape.samples;
     const std::int64_t first = samples / 2;  // two slices of one member
     const Memory sums(conv->sum_bytes());
