@@ -29,7 +29,6 @@ struct Candidate {
     std::function<std::unique_ptr<Algorithm>()> make;
 };
 
-constexpr ElementType kF32 = ElementType::kF32;
 constexpr std::string_view kDirect = "dnnl:direct";
 constexpr std::string_view kDirectBf16 = "dnnl:direct:bf16";
 constexpr std::string_view kWinograd = "dnnl:winograd";
@@ -250,12 +249,14 @@ std::unique_ptr<ConvProduct> choose_conv(const ConvProblem& problem, ConvDirecti
         return converted(make_dnnl_conv(in_type(problem, type), direction, kind), problem,
                          direction, type);
     };
+    const auto own_winograd = [&] {
+        constexpr ElementType kType = ElementType::kF32;
+        return converted(make_own_winograd(in_type(problem, kType), direction), problem, direction,
+                         kType);
+    };
     const auto all = candidates<ConvProduct>(problem, context.precision, dnnl,
                                              [&] { return any_conv(problem, direction); },
-                                             [&] {
-                                                 return converted(make_own_winograd(
-                                                     in_type(problem, kF32), direction), problem, direction, kF32);
-                                             });
+                                             own_winograd);
     return choose(all, samples, context, key_of(problem, direction, samples, context.precision),
                   [&](const ConvProduct& algorithm, double known) {
                       const Trial trial(problem, samples, context.device);
@@ -269,12 +270,13 @@ std::unique_ptr<ConvWeightGradient> choose_conv_gradient(const ConvProblem& prob
     const auto dnnl = [&](ElementType type, DnnlConvKind kind) {
         return converted(make_dnnl_conv_gradient(in_type(problem, type), kind), problem, type);
     };
+    const auto own_winograd = [&] {
+        constexpr ElementType kType = ElementType::kF32;
+        return converted(make_own_winograd_gradient(in_type(problem, kType)), problem, kType);
+    };
     const auto all = candidates<ConvWeightGradient>(problem, context.precision, dnnl,
                                                     [&] { return any_conv_gradient(problem); },
-                                                    [&] {
-                                                        return converted(make_own_winograd_gradient(
-                                                            in_type(problem, kF32)), problem, kF32);
-                                                    });
+                                                    own_winograd);
     return choose(all, samples, context,
                   key_of(problem, ConvDirection::kWeights, samples, context.precision),
                   [&](const ConvWeightGradient& algorithm, double known) {
