@@ -254,9 +254,9 @@ std::unique_ptr<ConvProduct> choose_conv(const ConvProblem& problem, ConvDirecti
         return converted(make_own_winograd(in_type(problem, kType), direction), problem, direction,
                          kType);
     };
-    const auto all = candidates<ConvProduct>(problem, context.precision, dnnl,
-                                             [&] { return any_conv(problem, direction); },
-                                             own_winograd);
+    const auto all = candidates<ConvProduct>(
+        problem, context.precision, dnnl, [&] { return any_conv(problem, direction); },
+        own_winograd);
     return choose(all, samples, context, key_of(problem, direction, samples, context.precision),
                   [&](const ConvProduct& algorithm, double known) {
                       const Trial trial(problem, samples, context.device);
@@ -274,9 +274,8 @@ std::unique_ptr<ConvWeightGradient> choose_conv_gradient(const ConvProblem& prob
         constexpr ElementType kType = ElementType::kF32;
         return converted(make_own_winograd_gradient(in_type(problem, kType)), problem, kType);
     };
-    const auto all = candidates<ConvWeightGradient>(problem, context.precision, dnnl,
-                                                    [&] { return any_conv_gradient(problem); },
-                                                    own_winograd);
+    const auto all = candidates<ConvWeightGradient>(
+        problem, context.precision, dnnl, [&] { return any_conv_gradient(problem); }, own_winograd);
     return choose(all, samples, context,
                   key_of(problem, ConvDirection::kWeights, samples, context.precision),
                   [&](const ConvWeightGradient& algorithm, double known) {

@@ -104,6 +104,22 @@ void for_groups(WinogradTiles tiles, std::int64_t largest, F&& f) {
     }
 }
 
+/// f(panel) by the members of the team, or by the caller where there is none.
+template <class F>
+void for_panels(ThreadTeam* team, std::int64_t panels, F&& f) {
+    const auto part = [&](int member, int size) {
+        const auto [first, last] = part_of(panels, member, size);
+        for (std::int64_t panel = first; panel < last; ++panel) {
+            f(panel);
+        }
+    };
+    if (team == nullptr) {
+        part(0, 1);
+    } else {
+        team->run([&](int member) { part(member, team->size()); });
+    }
+}
+
 class WinogradConv final : public ConvProduct {
 public:
     WinogradConv(const ConvProblem& problem, ConvDirection direction, VectorLevel level)
@@ -142,18 +158,10 @@ public:
 
     void prepare_weights(const float* weights, const float* bias,
                          std::byte* prepared) const override {
-        const auto work = [&](int member, int size) {
-            const auto [first, last] = part_of(panels_, member, size);
-            for (std::int64_t panel = first; panel < last; ++panel) {
-                kernels_.weights(weights_, panel * kernels_.panel, weights,
-                                 weight_layout().at(prepared, panel));
-            }
-        };
-        if (problem_.team != nullptr && problem_.team->size() > 1) {
-            problem_.team->run([&](int member) { work(member, problem_.team->size()); });
-        } else {
-            work(0, 1);
-        }
+        for_panels(problem_.team, panels_, [&](std::int64_t panel) {
+            kernels_.weights(weights_, panel * kernels_.panel, weights,
+                             weight_layout().at(prepared, panel));
+        });
         float* to = floats_at(prepared + weight_layout().bytes());
         std::fill_n(to, to_.channels, 0.0F);
         if (bias != nullptr) {
@@ -168,8 +176,9 @@ public:
         const WinogradOperand source = source_layout(most).at(scratch);
         const WinogradOperand products =
             product_layout(most).at(scratch + source_layout(most).bytes());
-        const float* bias =
-            forward_ && problem_.options.bias ? floats_at(memory + weight_layout().bytes()) : nullptr;
+        const float* bias = forward_ && problem_.options.bias
+                                ? floats_at(memory + weight_layout().bytes())
+                                : nullptr;
         for_groups(all_tiles(samples), most, [&](const WinogradTiles& tiles) {
             kernels_.source(from_, tiles, from, source);
             for (std::int64_t panel = 0; panel < panels_; ++panel) {
@@ -187,17 +196,16 @@ private:
         constexpr std::int64_t kDeepest = 256;
         const std::int64_t lanes = kernels_.panel / 2;
         const std::int64_t left = to_.channels - panel * kernels_.panel;
-        WinogradProduct product{.rows = tiles,
-                                .a_stride = source.width,
-                                .vectors = left > lanes ? 2 : 1};
+        WinogradProduct product{
+            .rows = tiles, .a_stride = source.width, .vectors = left > lanes ? 2 : 1};
         for (std::int64_t point = 0; point < kernels_.points; ++point) {
             for (std::int64_t first = 0; first < weights_.inputs; first += kDeepest) {
                 product.depth = std::min(kDeepest, weights_.inputs - first);
                 product.adds = first > 0;
-                kernels_.product(product, source.data + point * source.point_stride + first,
-                                 weights.data + point * weights.point_stride +
-                                     first * kernels_.panel,
-                                 to.data + point * to.point_stride);
+                kernels_.product(
+                    product, source.data + point * source.point_stride + first,
+                    weights.data + point * weights.point_stride + first * kernels_.panel,
+                    to.data + point * to.point_stride);
             }
         }
     }
@@ -277,9 +285,9 @@ public:
         for_groups(all, most, [&](const WinogradTiles& tiles) {
             const bool last = tiles.first + tiles.count == all.count;
             kernels_.source(source_, tiles, source, sources);
-            WinogradTiles outputs = tiles;
-            outputs.offset = 0;
-            kernels_.gradient(gradient_, outputs, output_gradient, layout.at(gradients), bias_sums);
+            WinogradTiles made = tiles;
+            made.offset = 0;
+            kernels_.gradient(gradient_, made, output_gradient, layout.at(gradients), bias_sums);
             for (std::int64_t panel = 0; panel < panels_; ++panel) {
                 const WinogradOperand to =
                     product_layout(samples).at(products, most < all.count ? panel : 0);
@@ -296,13 +304,16 @@ public:
         auto* memory = const_cast<std::byte*>(sums);
         const std::int64_t outputs = problem_.options.channels;
         const std::int64_t row = inputs_ * kTaps;
-        for (std::int64_t o = 0; o < outputs; ++o) {
-            const float* from =
-                panel_of(memory, o / kernels_.panel) + o % kernels_.panel;
-            for (std::int64_t i = 0; i < row; ++i) {
-                weights[o * row + i] = from[i * kernels_.panel];
+        for_panels(problem_.team, panels_, [&](std::int64_t panel) {
+            const std::int64_t first = panel * kernels_.panel;
+            const std::int64_t there = std::min(kernels_.panel, outputs - first);
+            const float* from = panel_of(memory, panel);
+            for (std::int64_t i = 0; i < row; ++i, from += kernels_.panel) {
+                for (std::int64_t o = 0; o < there; ++o) {
+                    weights[(first + o) * row + i] = from[o];
+                }
             }
-        }
+        });
         if (bias != nullptr) {
             std::copy_n(floats_at(bias_of(memory)), outputs, bias);
         }

@@ -6,49 +6,49 @@
 #include "layers/cpu/winograd_tiles.hpp"
 
 // Instances for a set of instructions: the loops become part of them.
-#define COHORT_WINOGRAD_LEVEL(NAME, TARGET, LANES, ROWS)                                        \
-    template <class Tile>                                                                       \
-    struct NAME {                                                                               \
-        TARGET static void source(const WinogradImage& image, const WinogradTiles& tiles,       \
-                                  const float* from, const WinogradOperand& to) {               \
-            winograd::source<LANES, Tile>(image, tiles, from, to);                              \
-        }                                                                                       \
-        TARGET static void gradient(const WinogradImage& image, const WinogradTiles& tiles,     \
+#define COHORT_WINOGRAD_LEVEL(NAME, TARGET, LANES, ROWS)                                         \
+    template <class Tile>                                                                        \
+    struct NAME {                                                                                \
+        TARGET static void source(const WinogradImage& image, const WinogradTiles& tiles,        \
+                                  const float* from, const WinogradOperand& to) {                \
+            winograd::source<LANES, Tile>(image, tiles, from, to);                               \
+        }                                                                                        \
+        TARGET static void gradient(const WinogradImage& image, const WinogradTiles& tiles,      \
                                     const float* from, const WinogradOperand& to, float* sums) { \
-            winograd::gradient<LANES, Tile>(image, tiles, from, to, sums);                      \
-        }                                                                                       \
-        TARGET static void output(const WinogradImage& image, const WinogradTiles& tiles,       \
-                                  const WinogradOperand& from, std::int64_t channel,            \
-                                  const float* bias, float* to) {                               \
-            winograd::output<LANES, Tile>(image, tiles, from, channel, bias, to);               \
-        }                                                                                       \
-        TARGET static void weights(const WinogradWeights& shape, std::int64_t output,           \
-                                   const float* from, const WinogradOperand& to) {              \
-            winograd::weights<LANES, Tile>(shape, output, from, to);                            \
-        }                                                                                       \
-        TARGET static void weight_gradient(std::int64_t inputs, const WinogradOperand& from,    \
-                                           bool adds, float* to) {                              \
-            winograd::weight_gradient<LANES, Tile>(inputs, from, adds, to);                     \
-        }                                                                                       \
-        TARGET static void product(const WinogradProduct& p, const float* a, const float* b,    \
-                                   float* to) {                                                 \
-            winograd::product<LANES, false, ROWS>(p, a, b, to);                                 \
-        }                                                                                       \
-        TARGET static void transposed_product(const WinogradProduct& p, const float* a,         \
-                                              const float* b, float* to) {                      \
-            winograd::product<LANES, true, ROWS>(p, a, b, to);                                  \
-        }                                                                                       \
-        static constexpr WinogradKernels kKernels{2 * (LANES),                                  \
-                                                  ROWS,                                         \
-                                                  Tile::kOutput,                                \
-                                                  Tile::kPoints * Tile::kPoints,                \
-                                                  source,                                       \
-                                                  gradient,                                     \
-                                                  output,                                       \
-                                                  weights,                                      \
-                                                  weight_gradient,                              \
-                                                  product,                                      \
-                                                  transposed_product};                          \
+            winograd::gradient<LANES, Tile>(image, tiles, from, to, sums);                       \
+        }                                                                                        \
+        TARGET static void output(const WinogradImage& image, const WinogradTiles& tiles,        \
+                                  const WinogradOperand& from, std::int64_t channel,             \
+                                  const float* bias, float* to) {                                \
+            winograd::output<LANES, Tile>(image, tiles, from, channel, bias, to);                \
+        }                                                                                        \
+        TARGET static void weights(const WinogradWeights& shape, std::int64_t output,            \
+                                   const float* from, const WinogradOperand& to) {               \
+            winograd::weights<LANES, Tile>(shape, output, from, to);                             \
+        }                                                                                        \
+        TARGET static void weight_gradient(std::int64_t inputs, const WinogradOperand& from,     \
+                                           bool adds, float* to) {                               \
+            winograd::weight_gradient<LANES, Tile>(inputs, from, adds, to);                      \
+        }                                                                                        \
+        TARGET static void product(const WinogradProduct& p, const float* a, const float* b,     \
+                                   float* to) {                                                  \
+            winograd::product<LANES, false, ROWS>(p, a, b, to);                                  \
+        }                                                                                        \
+        TARGET static void transposed_product(const WinogradProduct& p, const float* a,          \
+                                              const float* b, float* to) {                       \
+            winograd::product<LANES, true, ROWS>(p, a, b, to);                                   \
+        }                                                                                        \
+        static constexpr WinogradKernels kKernels{2 * (LANES),                                   \
+                                                  ROWS,                                          \
+                                                  Tile::kOutput,                                 \
+                                                  Tile::kPoints* Tile::kPoints,                  \
+                                                  source,                                        \
+                                                  gradient,                                      \
+                                                  output,                                        \
+                                                  weights,                                       \
+                                                  weight_gradient,                               \
+                                                  product,                                       \
+                                                  transposed_product};                           \
     }
 
 namespace cohort {

@@ -67,7 +67,7 @@ struct WinogradKernels {
     /// A dy A^T. @param sums  [channels], the sum of dy is added; or null
     void (*gradient)(const WinogradImage&, const WinogradTiles&, const float* from,
                      const WinogradOperand& to, float* sums);
-    /// A^T m A plus bias, of the panel of channels that begins at `channel`. @param bias  [channels]
+    /// A^T m A plus bias, of the panel of channels that begins at `channel`. @param bias [channels]
     /// or null
     void (*make_output)(const WinogradImage&, const WinogradTiles&, const WinogradOperand& from,
                         std::int64_t channel, const float* bias, float* to);

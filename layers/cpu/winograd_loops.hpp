@@ -16,8 +16,9 @@ namespace cohort::winograd {
 template <int kLanes>
 struct Lanes {
     using Type [[gnu::vector_size(kLanes * sizeof(float))]] = float;
-    using Unaligned [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(alignof(float)),
-                      gnu::may_alias]] = float;
+    using Unaligned
+        [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] =
+            float;
 };
 template <int kLanes>
 using Vector = typename Lanes<kLanes>::Type;
@@ -36,7 +37,8 @@ template <int kCount, class F>
 COHORT_INLINE inline void unrolled(F&& f) {
     [&]<int... i>(std::integer_sequence<int, i...>) COHORT_INLINE {
         (f(std::integral_constant<int, i>{}), ...);
-    }(std::make_integer_sequence<int, kCount>{});
+    }
+    (std::make_integer_sequence<int, kCount>{});
 }
 
 /// Where a sample's `lanes` channels from `channel` on begin.
@@ -98,7 +100,8 @@ COHORT_INLINE inline void image_tiles(const WinogradImage& image, const Winograd
             const float* rows[kExtent];
             for (int r = 0; r < kExtent; ++r) {
                 const std::int64_t y = top + r;
-                rows[r] = y >= 0 && y < image.height ? base + y * image.width * image.block : image.zeros;
+                rows[r] =
+                    y >= 0 && y < image.height ? base + y * image.width * image.block : image.zeros;
             }
             for (std::int64_t c = 0; c < begin; ++c) {
                 unrolled<kPoints>([&](auto p) COHORT_INLINE { columns[p][c] = V{}; });
@@ -173,8 +176,8 @@ COHORT_INLINE inline void output(const WinogradImage& image, const WinogradTiles
         const std::int64_t height = std::min<std::int64_t>(kOutput, image.height - top);
         for (std::int64_t v = 0; v < vectors; ++v) {
             const std::int64_t c = channel + v * kLanes;
-            float* base = to + channel_offset(image, run.sample, c) +
-                          top * image.width * image.block;
+            float* base =
+                to + channel_offset(image, run.sample, c) + top * image.width * image.block;
             const V offset = bias == nullptr ? V{} : load<kLanes>(bias + c);
             for (std::int64_t tile = 0; tile < run.count; ++tile) {
                 const float* source = from.data + (run.at + tile) * from.width + v * kLanes;
@@ -208,7 +211,8 @@ COHORT_INLINE inline void output(const WinogradImage& image, const WinogradTiles
 /// The taps of one input and a panel's outputs, which lie apart in memory.
 template <int kPanel>
 COHORT_INLINE inline void gather_taps(const WinogradWeights& shape, std::int64_t output,
-                                      std::int64_t input, const float* from, float (*taps)[kPanel]) {
+                                      std::int64_t input, const float* from,
+                                      float (*taps)[kPanel]) {
     constexpr int kTaps = 9;
     const std::int64_t there = std::min<std::int64_t>(kPanel, shape.outputs - output);
     const float* first = from + output * shape.output_stride + input * shape.input_stride;
@@ -295,9 +299,8 @@ COHORT_INLINE inline void product_rows(const WinogradProduct& p, const float* a,
     V sums[kRows][kVectors];
     const auto for_sums = [&](auto&& f) COHORT_INLINE {
         unrolled<kRows>([&](auto r) COHORT_INLINE {
-            unrolled<kVectors>([&](auto v) COHORT_INLINE {
-                f(sums[r][v], to + r * kPanel + v * kLanes);
-            });
+            unrolled<kVectors>([&](auto v)
+                                   COHORT_INLINE { f(sums[r][v], to + r * kPanel + v * kLanes); });
         });
     };
     if (p.adds) {
@@ -307,8 +310,8 @@ COHORT_INLINE inline void product_rows(const WinogradProduct& p, const float* a,
     }
     for (std::int64_t k = 0; k < p.depth; ++k) {
         V columns[kVectors];
-        unrolled<kVectors>(
-            [&](auto v) COHORT_INLINE { columns[v] = load<kLanes>(b + v * kLanes); });
+        unrolled<kVectors>([&](auto v)
+                               COHORT_INLINE { columns[v] = load<kLanes>(b + v * kLanes); });
         unrolled<kRows>([&](auto r) COHORT_INLINE {
             const float value = a[r * row_stride];
             unrolled<kVectors>([&](auto v) COHORT_INLINE { sums[r][v] += columns[v] * value; });
@@ -324,14 +327,14 @@ COHORT_INLINE inline void product_of(const WinogradProduct& p, const float* a, c
                                      float* to) {
     constexpr int kPanel = 2 * kLanes;
     const std::int64_t step = kTransposed ? 1 : p.a_stride;
-    // The last two parts are equal: 16 rows are 6 + 5 + 5, for a part of few rows waits for its sums.
+    // The last two parts are equal: 16 rows are 6 + 5 + 5, for a part of few rows waits for its
+    // sums.
     for (std::int64_t left = p.rows; left > 0;) {
         const std::int64_t rows = left >= 2 * kRows || left == kRows ? kRows
                                   : left > kRows                     ? (left + 1) / 2
                                                                      : left;
         const auto run = [&](auto count) COHORT_INLINE {
-            product_rows<kLanes, kTransposed, decltype(count)::value, kVectors>(
-                p, a, b, to);
+            product_rows<kLanes, kTransposed, decltype(count)::value, kVectors>(p, a, b, to);
         };
         if constexpr (kRows == 8) {
             with_constant<8, 7, 6, 5, 4, 3, 2, 1>(static_cast<int>(rows), run);

@@ -15,7 +15,7 @@ namespace cohort {
 
 /// F(4x4, 3x3): 36 products for 16 outputs, where a direct computation has 144. Matrices from
 /// Toom-Cook at the points 0, +-a, +-b and infinity (Lavin & Gray take a = 1, b = 2; these have
-/// less than half the error).
+/// a third of the error).
 struct TileOf4 {
     static constexpr int kInput = 6;   ///< rows of the source that a tile reads
     static constexpr int kOutput = 4;  ///< rows of the output that it makes

@@ -13,7 +13,7 @@ target_link_libraries(cohort_test_reference
   PUBLIC cohort::model GTest::gtest PRIVATE cohort_build_settings)
 set_target_properties(cohort_test_reference PROPERTIES CXX_EXTENSIONS OFF)
 
-cohort_add_unit_tests(layers LIBS cohort_test_gpu TOPICS conv conv_algorithm reference sequence text window)
+cohort_add_unit_tests(layers LIBS cohort_test_gpu TOPICS conv conv_algorithm reference sequence text window winograd)
 cohort_test_other_kernels(layers_conv_test)
 cohort_test_other_kernels(layers_conv_algorithm_test)
 cohort_test_other_kernels(layers_sequence_test)

@@ -97,9 +97,9 @@ struct Case {
         std::mt19937 random(seed);
         problem.options = {.channels = s.outputs, .kernel = 3, .padding = s.padding};
         problem.input = {Shape{s.inputs, s.height, s.width}, block, ElementType::kF32};
-        problem.output = {Shape{s.outputs, s.height + 2 * s.padding - 2,
-                                s.width + 2 * s.padding - 2},
-                          block, ElementType::kF32};
+        problem.output = {
+            Shape{s.outputs, s.height + 2 * s.padding - 2, s.width + 2 * s.padding - 2}, block,
+            ElementType::kF32};
         source = random_values(s.samples * problem.input.shape.elements(), random);
         output_gradient = random_values(s.samples * problem.output.shape.elements(), random);
         weights = random_values(s.outputs * s.inputs * 9, random);
