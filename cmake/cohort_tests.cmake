@@ -99,7 +99,7 @@ endfunction()
 # Entries for machines without AVX-512, which have other kernels and other memory orders (blocks of 8,
 # or none).
 function(cohort_test_other_kernels test)
-  foreach(isa AVX2 SSE41)
+  foreach(isa AVX2 AVX SSE41)
     string(TOLOWER ${test}_${isa} name)
     add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E env ONEDNN_MAX_CPU_ISA=${isa}
       $<TARGET_FILE:${test}> ${ARGN})

@@ -86,6 +86,10 @@ public:
                  {DNNL_ARG_SCRATCHPAD, wrap(made.backward_scratch, slice.scratch)}});
     }
 
+    [[nodiscard]] std::vector<KernelImplementation> implementations() const override {
+        return implementations_;
+    }
+
 private:
     struct Primitives {
         dnnl::eltwise_forward forward;
@@ -95,7 +99,7 @@ private:
         dnnl::memory::desc backward_scratch;
     };
 
-    [[nodiscard]] Primitives make(std::int64_t samples) const {
+    [[nodiscard]] Primitives make(std::int64_t samples) {
         return dnnl_checked("activation", [&] {
             Primitives made;
             made.data = {{samples * traits_.output.sample_floats()},
@@ -104,11 +108,13 @@ private:
             const auto forward = describe_eltwise(
                 training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
                 algorithm_of(kind_), made.data);
+            implementations_ = {{"forward", forward.impl_info_str()}};
             made.forward = dnnl::eltwise_forward(forward);
             made.forward_scratch = forward.scratchpad_desc();
             if (training_) {
                 const auto backward =
                     describe_eltwise_backward(forward, algorithm_of(kind_), made.data);
+                implementations_.push_back({"input gradient", backward.impl_info_str()});
                 made.backward = dnnl::eltwise_backward(backward);
                 made.backward_scratch = backward.scratchpad_desc();
             }
@@ -141,6 +147,7 @@ private:
     ActivationKind kind_;
     bool training_;
     PrimitiveCache<Primitives> made_;
+    std::vector<KernelImplementation> implementations_;
 };
 
 class Activation final : public SpecLayer<ActivationKind, ActivationCpu> {

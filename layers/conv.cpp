@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "layers/cpu/conv_choice.hpp"
+#include "layers/cpu/conv/conv_choice.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
@@ -116,6 +116,19 @@ public:
                         weights_->sum_bytes() / sizeof(float), used_);
         weights_->finish(sums(shared, 0), shared + data_bytes(), binding_.gradients[0],
                          spec_.options.bias ? binding_.gradients[1] : nullptr);
+    }
+
+    [[nodiscard]] std::vector<KernelImplementation> implementations() const override {
+        std::vector<KernelImplementation> all;
+        const auto add = [&](const char* part, const ConvAlgorithm* algorithm) {
+            if (algorithm != nullptr) {
+                all.push_back({part, algorithm->name()});
+            }
+        };
+        add("forward", forward_.get());
+        add("input gradient", data_.get());
+        add("weight gradient", weights_.get());
+        return all;
     }
 
 private:

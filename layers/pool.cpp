@@ -1,6 +1,12 @@
-// Max, average and global average pooling of [C,H,W], on the CPU through oneDNN.
+// Max, average and global average pooling of [C,H,W], and its kernel for the CPU. A max pooling
+// keeps for every output which tap of the window was the largest.
+#include <algorithm>
+#include <limits>
+
 #include "cohort/core/error.hpp"
-#include "layers/cpu/dnnl_version.hpp"
+#include "layers/cpu/dnnl_support.hpp"
+#include "layers/cpu/elements.hpp"
+#include "layers/cpu/pool_loops.hpp"
 #include "layers/kernels.hpp"
 
 namespace cohort {
@@ -9,13 +15,18 @@ namespace {
 class PoolCpu final : public Kernel {
 public:
     PoolCpu(const PoolSpec& spec, const KernelContext& context)
-        : spec_(spec), input_(context.inputs.at(0)), training_(context.training) {
+        : spec_(spec),
+          input_(context.inputs.at(0)),
+          window_(pool_window(spec, input_.shape)),
+          rows_(window_.height, input_.shape[1], pooled_shape(spec, input_.shape)[1]),
+          columns_(window_.width, input_.shape[2], pooled_shape(spec, input_.shape)[2]) {
+        check_invariant(input_.block == 1 || input_.block == 8 || input_.block == 16,
+                        "channels in blocks");
         traits_.output = {pooled_shape(spec, input_.shape), input_.block, input_.type};
         traits_.backward_reads_inputs = false;
-        if (training_ && spec.kind == PoolKind::kMax) {
-            constexpr std::int64_t kProbe = 2;  // the workspace grows in proportion to samples
-            traits_.saved_bytes =
-                make(kProbe).workspace.get_size() / static_cast<std::size_t>(kProbe);
+        if (context.training && spec.kind == PoolKind::kMax) {
+            traits_.saved_bytes = static_cast<std::size_t>(traits_.output.sample_floats()) *
+                                  (short_taps() ? sizeof(std::uint8_t) : sizeof(std::uint32_t));
         }
     }
 
@@ -24,94 +35,80 @@ public:
         return true;
     }
 
-    [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
-        return made_.prepare(slice_sizes, [this](std::int64_t samples) { return make(samples); });
+    [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> /*slice_sizes*/) override {
+        return {};
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        const Primitives& made = made_.at(slice.samples);
-        std::unordered_map<int, dnnl::memory> arguments{
-            {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
-            {DNNL_ARG_DST, wrap(made.output, slice.output)},
-            {DNNL_ARG_SCRATCHPAD, wrap(made.forward_scratch, slice.scratch)}};
-        if (traits_.saved_bytes > 0) {
-            arguments.emplace(DNNL_ARG_WORKSPACE, wrap(made.workspace, slice.saved));
-        }
-        execute("pool", made.forward, arguments);
+        const PoolView pooling = view(slice.samples);
+        with_elements(input_.type, [&](auto element) {
+            using Element = decltype(element);
+            const auto* x = as<Element>(slice.inputs[0]);
+            auto* y = as<Element>(slice.output);
+            if (spec_.kind != PoolKind::kMax) {
+                average_pool_forward(pooling, x, y);
+                return;
+            }
+            with_taps([&](auto tap) {
+                using Tap = decltype(tap);
+                max_pool_forward(
+                    pooling, x, y,
+                    traits_.saved_bytes > 0 ? reinterpret_cast<Tap*>(slice.saved) : nullptr);
+            });
+        });
     }
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
         if (slice.input_gradients[0] == nullptr) {
             return;
         }
-        const Primitives& made = made_.at(slice.samples);
-        std::unordered_map<int, dnnl::memory> arguments{
-            {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
-            {DNNL_ARG_DIFF_SRC, wrap(made.source, slice.input_gradients[0])},
-            {DNNL_ARG_SCRATCHPAD, wrap(made.backward_scratch, slice.scratch)}};
-        if (traits_.saved_bytes > 0) {
-            arguments.emplace(DNNL_ARG_WORKSPACE, wrap(made.workspace, slice.saved));
-        }
-        execute("pool", made.backward, arguments);
+        const PoolView pooling = view(slice.samples);
+        with_elements(input_.type, [&](auto element) {
+            using Element = decltype(element);
+            const auto* gradient = as<Element>(static_cast<const float*>(slice.output_gradient));
+            auto* gradient_x = as<Element>(slice.input_gradients[0]);
+            if (spec_.kind != PoolKind::kMax) {
+                average_pool_backward(pooling, gradient, gradient_x);
+                return;
+            }
+            with_taps([&](auto tap) {
+                using Tap = decltype(tap);
+                max_pool_backward(pooling, gradient, reinterpret_cast<const Tap*>(slice.saved),
+                                  gradient_x);
+            });
+        });
     }
 
 private:
-    struct Primitives {
-        PoolingForward forward;
-        PoolingBackward backward;
-        dnnl::memory::desc source;
-        dnnl::memory::desc output;
-        dnnl::memory::desc workspace;
-        dnnl::memory::desc forward_scratch;
-        dnnl::memory::desc backward_scratch;
-    };
-
-    [[nodiscard]] Primitives make(std::int64_t samples) const {
-        const auto algorithm = spec_.kind == PoolKind::kMax ? dnnl::algorithm::pooling_max
-                               : spec_.options.count_padding
-                                   ? dnnl::algorithm::pooling_avg_include_padding
-                                   : dnnl::algorithm::pooling_avg_exclude_padding;
-        const Window2d window = pool_window(spec_, input_.shape);
-        const Shape& x = input_.shape;
-        const Shape& y = traits_.output.shape;
-        // oneDNN wants the exact reach on the far side, which may be negative (cells left over).
-        const auto after = [](const WindowAxis& axis, std::int64_t in, std::int64_t out) {
-            return (out - 1) * axis.stride + axis.reach() - in - axis.before;
-        };
-        using Dims = dnnl::memory::dims;
-        const Dims strides{window.height.stride, window.width.stride};
-        const Dims kernel{window.height.kernel, window.width.kernel};
-        const Dims dilation{window.height.dilation - 1, window.width.dilation - 1};
-        const Dims before{window.height.before, window.width.before};
-        const Dims beyond{after(window.height, x[1], y[1]), after(window.width, x[2], y[2])};
-        return dnnl_checked("pool", [&] {
-            Primitives made;
-            made.source = describe(input_, samples);
-            made.output = describe(traits_.output, samples);
-            const auto forward = describe_forward<PoolingForward>(
-                training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
-                algorithm, made.source, made.output, strides, kernel, dilation, before, beyond);
-            made.forward = PoolingForward(forward);
-            made.workspace = forward.workspace_desc();
-            made.forward_scratch = forward.scratchpad_desc();
-            if (training_) {
-                const auto backward =
-                    describe_backward<PoolingBackward>(forward, algorithm, made.source, made.output,
-                                                       strides, kernel, dilation, before, beyond);
-                made.backward = PoolingBackward(backward);
-                made.backward_scratch = backward.scratchpad_desc();
-            }
-            return made;
-        });
+    [[nodiscard]] PoolView view(std::int64_t samples) const {
+        return {.rows = &rows_,
+                .columns = &columns_,
+                .planes = samples * stored_channels(input_) / input_.block,
+                .lanes = input_.block,
+                .counts_padding = spec_.options.count_padding};
+    }
+    /// The number of a window's tap fits into a byte.
+    [[nodiscard]] bool short_taps() const {
+        return rows_.kernel * columns_.kernel <= std::numeric_limits<std::uint8_t>::max() + 1;
+    }
+    template <class F>
+    void with_taps(F&& f) const {
+        if (short_taps()) {
+            f(std::uint8_t{});
+        } else {
+            f(std::uint32_t{});
+        }
     }
 
     PoolSpec spec_;
     TensorFormat input_;
-    bool training_;
-    PrimitiveCache<Primitives> made_;
+    Window2d window_;
+    PoolAxis rows_;
+    PoolAxis columns_;
 };
 
-/// Whether each window along one axis is sure to hold a cell of the image; oneDNN takes no others.
+/// Whether each window along one axis is sure to hold a cell of the image; the mean and the largest
+/// of none are nothing.
 bool windows_hold_cells(const WindowAxis& axis, std::int64_t extent) {
     const std::int64_t last = (axis.outputs(extent) - 1) * axis.stride - axis.before;
     return axis.before < axis.reach() && last < extent && axis.dilation <= extent;

@@ -31,18 +31,49 @@ Json to_json(const EngineBenchOptions& options, const EngineBenchResult& result)
               {"gflop_per_second", result.gflop_per_second},
               {"peak_bytes", result.peak_bytes},
               {"arena_bytes", result.arena_bytes}};
+    if (result.product_gflop_per_second > 0) {
+        line["product_gflop_per_second"] = result.product_gflop_per_second;
+    }
     for (const LayerProfile& layer : result.profile) {
+        Json implementations = Json::object();
+        for (const auto& [part, name] : layer.implementations) {
+            implementations[part] = name;
+        }
         line["profile"].push_back(Json{{"name", layer.name},
                                        {"kind", layer.kind},
                                        {"convolution", layer.is_convolution},
                                        {"forward_s", layer.forward_s},
-                                       {"backward_s", layer.backward_s}});
+                                       {"backward_s", layer.backward_s},
+                                       {"forward_flops", layer.flops.forward},
+                                       {"backward_flops", layer.flops.backward},
+                                       {"implementations", implementations}});
     }
     return line;
 }
 
+/// "jit:avx2, own:product": what computes a layer, forward and then backward.
+std::string implementations_of(const LayerProfile& layer) {
+    std::string text;
+    for (const auto& [part, name] : layer.implementations) {
+        text += (text.empty() ? "" : ", ") + name;
+    }
+    return text;
+}
+
+/// Share of one core's product of matrices that a layer reaches; empty where it has no products.
+/// The times are those of one thread, which has its share of the batch.
+std::string product_share(const EngineBenchOptions& options, const EngineBenchResult& result,
+                          double flops_per_sample, double seconds) {
+    if (flops_per_sample <= 0 || seconds <= 0 || result.product_gflop_per_second <= 0) {
+        return "";
+    }
+    const double samples = static_cast<double>(options.batch * result.steps) / options.threads;
+    return fmt::format(
+        "{:.0f} %", 1e-7 * flops_per_sample * samples / seconds / result.product_gflop_per_second);
+}
+
 /// Per layer, slowest first, with its share of the timed steps.
-void print_profile(const EngineBenchResult& result) {
+void print_profile(const EngineBenchOptions& options, const EngineBenchResult& result) {
     std::vector<LayerProfile> layers = result.profile;
     const auto total = [](const LayerProfile& layer) { return layer.forward_s + layer.backward_s; };
     std::sort(layers.begin(), layers.end(),
@@ -54,17 +85,26 @@ void print_profile(const EngineBenchResult& result) {
         convolutions += layer.is_convolution ? total(layer) : 0;
     }
     const double steps = static_cast<double>(result.steps);
-    print_line("{:<32} {:<16} {:>11} {:>11} {:>7}", "layer", "kind", "forward ms", "backward ms",
-               "share");
+    print_line("{:<32} {:<16} {:>11} {:>11} {:>7} {:>8} {:>8}  {}", "layer", "kind", "forward ms",
+               "backward ms", "share", "product", "product", "by");
     for (const LayerProfile& layer : layers) {
-        print_line("{:<32} {:<16} {:>11.3f} {:>11.3f} {:>5.1f} %", layer.name, layer.kind,
-                   1e3 * layer.forward_s / steps, 1e3 * layer.backward_s / steps,
-                   100 * total(layer) / all);
+        print_line("{:<32} {:<16} {:>11.3f} {:>11.3f} {:>5.1f} % {:>8} {:>8}  {}", layer.name,
+                   layer.kind, 1e3 * layer.forward_s / steps, 1e3 * layer.backward_s / steps,
+                   100 * total(layer) / all,
+                   product_share(options, result, layer.flops.forward, layer.forward_s),
+                   product_share(options, result, layer.flops.backward, layer.backward_s),
+                   implementations_of(layer));
     }
     print_line(
         "convolutions {:.1f} %, other layers {:.1f} % of {:.2f} ms per step "
         "inside layers",
         100 * convolutions / all, 100 - 100 * convolutions / all, 1e3 * all / steps);
+    if (result.product_gflop_per_second > 0) {
+        print_line(
+            "product: the share, forward and backward, of one core's product of matrices, "
+            "{:.1f} GF/s here",
+            result.product_gflop_per_second);
+    }
 }
 
 class BenchEngineCommand final : public Command {
@@ -105,7 +145,7 @@ public:
             1e3 * result.min_s, result.steps, format_bytes(result.peak_bytes),
             format_bytes(result.arena_bytes));
         if (options_.profile) {
-            print_profile(result);
+            print_profile(options_, result);
         }
         return ExitCode::kDone;
     }

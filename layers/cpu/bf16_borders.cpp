@@ -99,6 +99,9 @@ public:
     void end_backward(int pass, std::int64_t batch, std::byte* shared) override {
         inner_->end_backward(pass, batch, shared);
     }
+    [[nodiscard]] std::vector<KernelImplementation> implementations() const override {
+        return inner_->implementations();
+    }
 
 private:
     /// One slice with its tensors in single precision.

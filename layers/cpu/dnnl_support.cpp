@@ -44,7 +44,7 @@ std::int64_t preferred_channel_block() {
     if (uses(dnnl::cpu_isa::avx512_core)) {
         return 16;
     }
-    return uses(dnnl::cpu_isa::avx) ? 8 : 1;
+    return uses(dnnl::cpu_isa::sse41) ? 8 : 1;
 }
 
 VectorLevel vector_level() {

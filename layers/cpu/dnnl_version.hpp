@@ -60,15 +60,6 @@ template <class Primitive, class Forward, class... Operation>
 #endif
 }
 
-/// Pooling whose windows may have gaps.
-#if DNNL_VERSION_MAJOR >= 3
-using PoolingForward = dnnl::pooling_forward;
-using PoolingBackward = dnnl::pooling_backward;
-#else
-using PoolingForward = dnnl::pooling_v2_forward;
-using PoolingBackward = dnnl::pooling_v2_backward;
-#endif
-
 [[nodiscard]] inline dnnl::memory::dims dims_of(const dnnl::memory::desc& desc) {
 #if DNNL_VERSION_MAJOR >= 3
     return desc.get_dims();

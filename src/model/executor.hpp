@@ -70,7 +70,8 @@ public:
     [[nodiscard]] virtual std::size_t recorded_work() const { return 0; }
 
     virtual void set_profiling(bool on) = 0;
-    /// Adds this executor's times to `profile`, one entry per node.
+    /// Adds this executor's times to `profile`, one entry per node, and in training form what its
+    /// kernels are made of.
     virtual void add_profile(std::vector<LayerProfile>& profile) const = 0;
 };
 

@@ -119,18 +119,28 @@ double Graph::forward_flops_per_sample() const {
     return flops;
 }
 
-double Graph::training_flops_per_sample() const {
-    double flops = 0;
-    std::vector<char> trained(shapes_.size(), char{0});  // depends on a parameter
-    for (const Node& node : nodes_) {
+std::vector<NodeFlops> flops_per_sample(const Graph& graph) {
+    std::vector<NodeFlops> all;
+    std::vector<char> trained(static_cast<std::size_t>(graph.values()),
+                              char{0});  // depends on a parameter
+    for (const Graph::Node& node : graph.nodes()) {
         // Backward of a layer with weights costs two products of the forward's size, one where
         // the input needs no gradient.
         const bool deep = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
             return trained[static_cast<std::size_t>(input)] != 0;
         });
-        flops += (deep ? 3 : 2) * node.layer->forward_flops(input_shapes(*this, node));
+        const double forward = node.layer->forward_flops(input_shapes(graph, node));
+        all.push_back({.forward = forward, .backward = (deep ? 2 : 1) * forward});
         trained[static_cast<std::size_t>(node.output)] =
             deep || !node.parameter_ranges.empty() ? char{1} : char{0};
+    }
+    return all;
+}
+
+double Graph::training_flops_per_sample() const {
+    double flops = 0;
+    for (const NodeFlops& node : flops_per_sample(*this)) {
+        flops += node.forward + node.backward;
     }
     return flops;
 }

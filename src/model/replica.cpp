@@ -224,12 +224,14 @@ void Replica::set_profiling(bool on) {
 }
 
 std::vector<LayerProfile> Replica::profile() const {
+    const std::vector<NodeFlops> flops = flops_per_sample(impl_->graph);
     std::vector<LayerProfile> profile;
     for (const Graph::Node& node : impl_->graph.nodes()) {
         const std::string_view kind = node.layer->kind();
         profile.push_back({.name = node.name,
                            .kind = std::string(kind),
-                           .is_convolution = kind.starts_with("conv")});
+                           .is_convolution = kind.starts_with("conv"),
+                           .flops = flops[profile.size()]});
     }
     impl_->training->add_profile(profile);
     impl_->inference->add_profile(profile);

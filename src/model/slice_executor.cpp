@@ -77,7 +77,14 @@ public:
         }
     }
 
-    void add_profile(std::vector<LayerProfile>& profile) const override { times_.add_to(profile); }
+    void add_profile(std::vector<LayerProfile>& profile) const override {
+        times_.add_to(profile);
+        for (std::size_t node = 0; compiled_.training && node < profile.size(); ++node) {
+            if (compiled_.kernels[node] != nullptr) {
+                profile[node].implementations = compiled_.kernels[node]->implementations();
+            }
+        }
+    }
 
 private:
     ExecutionPlan& plan_for(std::int64_t batch) {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "layers/cpu/conv/winograd_conv.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/dnnl_version.hpp"
 #include "layers/cpu/elements.hpp"
-#include "layers/cpu/winograd_conv.hpp"
 
 namespace cohort {
 namespace {

@@ -189,6 +189,12 @@ struct LossSlice {
 
 class LossKernel;
 
+/// What computes a part of a kernel, where a library or a choice decides that.
+struct KernelImplementation {
+    std::string part;  ///< "forward", "input gradient", "weight gradient"
+    std::string name;  ///< the library's name for it; of our own "own:" and a word
+};
+
 /// A layer compiled for a device. The executor cuts the batch into slices and runs several
 /// kernels on one slice while it is in cache; sums over the batch are kept per team member and
 /// put together, always in the same order, at the end of a pass.
@@ -225,6 +231,9 @@ public:
     }
     /// After the last pass the parameter gradients are assigned.
     virtual void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* /*shared*/) {}
+
+    /// Known once it was prepared; empty where nothing is chosen.
+    [[nodiscard]] virtual std::vector<KernelImplementation> implementations() const { return {}; }
 
 protected:
     KernelTraits traits_;  ///< set by the constructor

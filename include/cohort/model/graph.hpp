@@ -105,6 +105,13 @@ private:
     std::shared_ptr<const std::map<std::string, std::vector<float>>> start_;  ///< null: none
 };
 
+/// The same of one node.
+struct NodeFlops {
+    double forward = 0;
+    double backward = 0;
+};
+[[nodiscard]] std::vector<NodeFlops> flops_per_sample(const Graph& graph);
+
 /// Values that start_from has given, by name; null: none.
 [[nodiscard]] const std::map<std::string, std::vector<float>>* start_values(
     const Graph& graph) noexcept;

@@ -8,16 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "cohort/layers/kernel.hpp"
 #include "cohort/model/trainable_model.hpp"
 #include "cohort/tensor/element.hpp"
 
 namespace cohort {
 
-/// Seconds spent in one layer.
+/// What one layer does and the seconds spent in it.
 struct LayerProfile {
     std::string name;
     std::string kind;
     bool is_convolution = false;
+    NodeFlops flops;  ///< of products, per sample
+    /// On a CPU, in training, after the first step; see Kernel::implementations().
+    std::vector<KernelImplementation> implementations;
     double forward_s = 0;
     double backward_s = 0;
 };

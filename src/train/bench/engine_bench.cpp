@@ -10,6 +10,7 @@
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
+#include "layers/product_speed.hpp"
 #include "tensor/cpu_team.hpp"
 #include "train/run/job_context.hpp"
 
@@ -113,6 +114,9 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     result.steps = options.steps;
     if (options.profile) {
         result.profile = replica.profile();
+        if (device->kind() == DeviceKind::kCpu) {
+            result.product_gflop_per_second = 1e-9 * product_flops_per_second();
+        }
     }
     return result;
 }

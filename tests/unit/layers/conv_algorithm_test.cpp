@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cohort/layers/window.hpp"
-#include "layers/cpu/conv_dnnl.hpp"
-#include "layers/cpu/conv_own.hpp"
+#include "layers/cpu/conv/conv_dnnl.hpp"
+#include "layers/cpu/conv/conv_own.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/format_cpu.hpp"
 #include "tensor/cpu_team.hpp"
@@ -57,12 +57,10 @@ void for_products(const Case& c, const F& f) {
                 for (std::int64_t y = 0; y < out[1]; ++y) {
                     for (std::int64_t x = 0; x < out[2]; ++x) {
                         for (std::int64_t cell = 0; cell < o.kernel.cells(); ++cell) {
-                            const std::int64_t row =
-                                y * o.stride.height - window.height.before +
-                                cell / o.kernel.width * o.dilation.height;
-                            const std::int64_t column =
-                                x * o.stride.width - window.width.before +
-                                cell % o.kernel.width * o.dilation.width;
+                            const std::int64_t row = y * o.stride.height - window.height.before +
+                                                     cell / o.kernel.width * o.dilation.height;
+                            const std::int64_t column = x * o.stride.width - window.width.before +
+                                                        cell % o.kernel.width * o.dilation.width;
                             if (row >= 0 && row < in[1] && column >= 0 && column < in[2]) {
                                 f(n, k, channel, y * out[2] + x, row * in[2] + column,
                                   (k * inputs + i) * o.kernel.cells() + cell);
@@ -102,16 +100,15 @@ public:
             element_offset(format, extent_of(format).pixels, channel, pixel));
     }
     [[nodiscard]] std::vector<float> room(const TensorFormat& format) const {
-        return std::vector<float>(
-            static_cast<std::size_t>(case_.samples * format.sample_floats()), kNan);
+        return std::vector<float>(static_cast<std::size_t>(case_.samples * format.sample_floats()),
+                                  kNan);
     }
 
 private:
     template <class Draw>
     std::vector<float> tensor(const TensorFormat& format, const Draw& draw) const {
         const TensorFormat plain{format.shape, 1};
-        std::vector<float> drawn(
-            static_cast<std::size_t>(case_.samples * plain.sample_floats()));
+        std::vector<float> drawn(static_cast<std::size_t>(case_.samples * plain.sample_floats()));
         draw(drawn);
         std::vector<float> made = room(format);
         convert_format(plain, drawn.data(), format, made.data(), case_.samples);
@@ -157,8 +154,7 @@ void expect_tensor(const Case& c, const TensorFormat& format, const std::vector<
                     ASSERT_EQ(value, 0) << "padding channel " << k << ", pixel " << p;
                     continue;
                 }
-                const Sum& sum =
-                    wanted[static_cast<std::size_t>((n * channels + k) * pixels + p)];
+                const Sum& sum = wanted[static_cast<std::size_t>((n * channels + k) * pixels + p)];
                 ASSERT_NEAR(value, sum.value, sum.bound())
                     << "sample " << n << ", channel " << k << ", pixel " << p;
             }
@@ -175,15 +171,13 @@ void check_product(const Case& c, ConvProduct& algorithm, bool forward, Device& 
     const Tensors tensors(c, random);
     const TensorFormat& target = forward ? c.problem.output : c.problem.input;
     const std::int64_t pixels = extent_of(target).pixels;
-    std::vector<Sum> wanted(
-        static_cast<std::size_t>(c.samples * target.shape[0] * pixels));
+    std::vector<Sum> wanted(static_cast<std::size_t>(c.samples * target.shape[0] * pixels));
     for_products(c, [&](std::int64_t n, std::int64_t k, std::int64_t i, std::int64_t out,
                         std::int64_t in, std::int64_t weight) {
-        const std::int64_t index =
-            forward ? (n * target.shape[0] + k) * pixels + out : (n * target.shape[0] + i) * pixels + in;
-        const double factor =
-            forward ? tensors.source[Tensors::at(c.problem.input, n, i, in)]
-                    : tensors.gradient[Tensors::at(c.problem.output, n, k, out)];
+        const std::int64_t index = forward ? (n * target.shape[0] + k) * pixels + out
+                                           : (n * target.shape[0] + i) * pixels + in;
+        const double factor = forward ? tensors.source[Tensors::at(c.problem.input, n, i, in)]
+                                      : tensors.gradient[Tensors::at(c.problem.output, n, k, out)];
         wanted[static_cast<std::size_t>(index)].add(
             factor, tensors.weights[static_cast<std::size_t>(weight)]);
     });
@@ -227,13 +221,12 @@ void check_gradient(const Case& c, ConvWeightGradient& algorithm, Device& device
         for (std::int64_t i = 0; i < c.samples * c.problem.options.channels * pixels; ++i) {
             const std::int64_t k = i / pixels % c.problem.options.channels;
             bias[static_cast<std::size_t>(k)].add(
-                tensors.gradient[Tensors::at(c.problem.output,
-                                             i / pixels / c.problem.options.channels, k,
-                                             i % pixels)],
+                tensors.gradient[Tensors::at(
+                    c.problem.output, i / pixels / c.problem.options.channels, k, i % pixels)],
                 1);
         }
-        algorithm.run(c.samples, tensors.source.data(), tensors.gradient.data(), adds,
-                      sums.bytes(), scratch.bytes());
+        algorithm.run(c.samples, tensors.source.data(), tensors.gradient.data(), adds, sums.bytes(),
+                      scratch.bytes());
     }
     const Memory rest(device, algorithm.finish_bytes());
     std::vector<float> got(weights.size(), kNan);
@@ -322,9 +315,7 @@ TEST(ConvAlgorithms, OurOwnMatchOnLargeMaps) {
     for (const std::int64_t stride : {1, 2}) {
         for (const std::int64_t block : {1, 8}) {
             const std::int64_t extent = (45 - 1) / stride + 1;
-            const Case c{.problem = {.options = {.channels = 19,
-                                                 .stride = stride,
-                                                 .padding = 1},
+            const Case c{.problem = {.options = {.channels = 19, .stride = stride, .padding = 1},
                                      .input = {Shape{35, 45, 45}, block},
                                      .output = {Shape{19, extent, extent}, block},
                                      .team = &cpu_team(*device)},

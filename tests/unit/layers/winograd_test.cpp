@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/cpu/winograd_conv.hpp"
+#include "layers/cpu/conv/winograd_conv.hpp"
 #include "layers/kernels.hpp"
 
 namespace cohort::test {

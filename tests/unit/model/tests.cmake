@@ -1,4 +1,5 @@
-cohort_add_unit_tests(model LIBS cohort_test_reference TOPICS executor random structure zoo)
+cohort_add_unit_tests(model LIBS cohort_test_reference TOPICS executor implementations random structure zoo)
 cohort_add_unit_tests(model LIBS cohort_test_reference PROPERTIES TIMEOUT 480 PROCESSORS 2 TOPICS
   text_zoo zoo_reference)
 cohort_test_other_kernels(model_random_test)
+cohort_test_other_kernels(model_implementations_test)

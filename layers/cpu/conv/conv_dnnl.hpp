@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "layers/cpu/conv_algorithm.hpp"
+#include "layers/cpu/conv/conv_algorithm.hpp"
 
 // Convolutions by oneDNN, for tensors that both have one type. Channels are padded to whole blocks
 // where memory is blocked: weights of the missing ones are zero.

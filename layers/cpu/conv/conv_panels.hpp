@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "layers/cpu/conv_geometry.hpp"
-#include "layers/cpu/conv_loops.hpp"
+#include "layers/cpu/conv/conv_geometry.hpp"
+#include "layers/cpu/conv/conv_loops.hpp"
 
 namespace cohort {
 

@@ -1,35 +1,13 @@
 // One copy of the loops for every set of instructions. Not by target_clones: those follow the
 // processor, while these follow what oneDNN is allowed to use (DNNL_MAX_CPU_ISA).
-#include "layers/cpu/winograd_kernels.hpp"
+#include "layers/cpu/conv/winograd_kernels.hpp"
 
-#include "layers/cpu/winograd_loops.hpp"
-#include "layers/cpu/winograd_tiles.hpp"
+#include "layers/cpu/conv/winograd_loops.hpp"
+#include "layers/cpu/conv/winograd_tiles.hpp"
 
 // Instances for a set of instructions: the loops become part of them.
 #define COHORT_WINOGRAD_LEVEL(NAME, TARGET, LANES, ROWS)                                         \
-    template <class Tile>                                                                        \
     struct NAME {                                                                                \
-        TARGET static void source(const WinogradImage& image, const WinogradTiles& tiles,        \
-                                  const float* from, const WinogradOperand& to) {                \
-            winograd::source<LANES, Tile>(image, tiles, from, to);                               \
-        }                                                                                        \
-        TARGET static void gradient(const WinogradImage& image, const WinogradTiles& tiles,      \
-                                    const float* from, const WinogradOperand& to, float* sums) { \
-            winograd::gradient<LANES, Tile>(image, tiles, from, to, sums);                       \
-        }                                                                                        \
-        TARGET static void output(const WinogradImage& image, const WinogradTiles& tiles,        \
-                                  const WinogradOperand& from, std::int64_t channel,             \
-                                  const float* bias, float* to) {                                \
-            winograd::output<LANES, Tile>(image, tiles, from, channel, bias, to);                \
-        }                                                                                        \
-        TARGET static void weights(const WinogradWeights& shape, std::int64_t output,            \
-                                   const float* from, const WinogradOperand& to) {               \
-            winograd::weights<LANES, Tile>(shape, output, from, to);                             \
-        }                                                                                        \
-        TARGET static void weight_gradient(std::int64_t inputs, const WinogradOperand& from,     \
-                                           bool adds, float* to) {                               \
-            winograd::weight_gradient<LANES, Tile>(inputs, from, adds, to);                      \
-        }                                                                                        \
         TARGET static void product(const WinogradProduct& p, const float* a, const float* b,     \
                                    float* to) {                                                  \
             winograd::product<LANES, false, ROWS>(p, a, b, to);                                  \
@@ -38,17 +16,43 @@
                                               const float* b, float* to) {                       \
             winograd::product<LANES, true, ROWS>(p, a, b, to);                                   \
         }                                                                                        \
-        static constexpr WinogradKernels kKernels{2 * (LANES),                                   \
-                                                  ROWS,                                          \
-                                                  Tile::kOutput,                                 \
-                                                  Tile::kPoints* Tile::kPoints,                  \
-                                                  source,                                        \
-                                                  gradient,                                      \
-                                                  output,                                        \
-                                                  weights,                                       \
-                                                  weight_gradient,                               \
-                                                  product,                                       \
-                                                  transposed_product};                           \
+        template <class Tile>                                                                    \
+        TARGET static void source(const WinogradImage& image, const WinogradTiles& tiles,        \
+                                  const float* from, const WinogradOperand& to) {                \
+            winograd::source<LANES, Tile>(image, tiles, from, to);                               \
+        }                                                                                        \
+        template <class Tile>                                                                    \
+        TARGET static void gradient(const WinogradImage& image, const WinogradTiles& tiles,      \
+                                    const float* from, const WinogradOperand& to, float* sums) { \
+            winograd::gradient<LANES, Tile>(image, tiles, from, to, sums);                       \
+        }                                                                                        \
+        template <class Tile>                                                                    \
+        TARGET static void output(const WinogradImage& image, const WinogradTiles& tiles,        \
+                                  const WinogradOperand& from, std::int64_t channel,             \
+                                  const float* bias, float* to) {                                \
+            winograd::output<LANES, Tile>(image, tiles, from, channel, bias, to);                \
+        }                                                                                        \
+        template <class Tile>                                                                    \
+        TARGET static void weights(const WinogradWeights& shape, std::int64_t output,            \
+                                   const float* from, const WinogradOperand& to) {               \
+            winograd::weights<LANES, Tile>(shape, output, from, to);                             \
+        }                                                                                        \
+        template <class Tile>                                                                    \
+        TARGET static void weight_gradient(std::int64_t inputs, const WinogradOperand& from,     \
+                                           bool adds, float* to) {                               \
+            winograd::weight_gradient<LANES, Tile>(inputs, from, adds, to);                      \
+        }                                                                                        \
+        template <class Tile>                                                                    \
+        static const WinogradKernels& kernels() {                                                \
+            static constexpr WinogradKernels kKernels{                                           \
+                2 * (LANES),           ROWS,                                                     \
+                Tile::kOutput,         Tile::kPoints * Tile::kPoints,                            \
+                source<Tile>,          gradient<Tile>,                                           \
+                output<Tile>,          weights<Tile>,                                            \
+                weight_gradient<Tile>, product,                                                  \
+                transposed_product};                                                             \
+            return kKernels;                                                                     \
+        }                                                                                        \
     }
 
 namespace cohort {
@@ -66,13 +70,13 @@ template <class Tile>
 const WinogradKernels& kernels_of(VectorLevel level) {
 #if defined(__x86_64__) && defined(__GNUC__)
     switch (level) {
-        case VectorLevel::kAvx512: return Avx512<Tile>::kKernels;
-        case VectorLevel::kAvx2: return Avx2<Tile>::kKernels;
-        case VectorLevel::kAvx: return Avx<Tile>::kKernels;
+        case VectorLevel::kAvx512: return Avx512::kernels<Tile>();
+        case VectorLevel::kAvx2: return Avx2::kernels<Tile>();
+        case VectorLevel::kAvx: return Avx::kernels<Tile>();
         case VectorLevel::kSse: break;
     }
 #endif
-    return Sse<Tile>::kKernels;
+    return Sse::kernels<Tile>();
 }
 
 }  // namespace

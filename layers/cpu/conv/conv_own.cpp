@@ -1,12 +1,12 @@
-#include "layers/cpu/conv_own.hpp"
+#include "layers/cpu/conv/conv_own.hpp"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "layers/cpu/conv_loops.hpp"
-#include "layers/cpu/conv_panels.hpp"
-#include "layers/cpu/conv_source.hpp"
+#include "layers/cpu/conv/conv_loops.hpp"
+#include "layers/cpu/conv/conv_panels.hpp"
+#include "layers/cpu/conv/conv_source.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
@@ -214,6 +214,7 @@ public:
              std::byte* sums, std::byte* scratch) const override {
         auto* total = reinterpret_cast<float*>(sums);
         auto* gradient = reinterpret_cast<float*>(scratch + padded(source_.scratch_bytes(samples)));
+        const ConvLoops& loops = conv_loops();
         if (!adds) {  // what fills the last line is added to other members' too
             std::fill(total + floats_, total + sum_bytes() / sizeof(float), 0.0F);
         }
@@ -222,8 +223,14 @@ public:
             const float* loaded = source_.load(chunk, source, reinterpret_cast<float*>(scratch));
             const std::size_t count = pixels_.count(chunk);
             for (const ConvPanelPlace& place : panels_.places()) {
-                load_gradient(place, count, output_gradient + source_.target_start(chunk, output_),
-                              gradient, total + floats_ + place.column);
+                loops.copy[static_cast<std::size_t>(place.vectors)](
+                    {.tensor = output_gradient + source_.target_start(chunk, output_),
+                     .pixels = std::span(pixels_.targets).first(count),
+                     .channel_offsets =
+                         offsets_of(output_, panels_.first_channel(place), place.channels),
+                     .channels = place.channels,
+                     .panel = gradient,
+                     .sums = total + floats_ + place.column});
                 part.source = loaded + (panels_.depthwise() ? place.channel : 0);
                 part.runs = runs_[static_cast<std::size_t>(place.group)];
                 part.sums = total + place.column * panels_.rows(phase().taps.size());
@@ -251,39 +258,6 @@ public:
 
 private:
     [[nodiscard]] const ConvPhase& phase() const { return geometry_.phases.front(); }
-
-    /// Copies the panel's channels of the output's gradient, pixel by pixel, and adds them to the
-    /// bias's sums.
-    void load_gradient(const ConvPanelPlace& place, std::size_t count, const float* from, float* to,
-                       float* bias) const {
-        const int lanes = conv_loops().lanes;
-        const auto width = static_cast<std::size_t>(place.vectors * lanes);
-        const auto offsets = offsets_of(output_, panels_.first_channel(place), place.channels);
-        std::array<float, kMostPanelChannels> sums{};
-        const auto channels = static_cast<std::size_t>(place.channels);
-        bool whole = channels == width;
-        for (std::size_t c = 0; whole && c < channels; ++c) {
-            const std::size_t first = c - c % static_cast<std::size_t>(lanes);
-            whole = offsets[c] == offsets[first] + static_cast<std::int32_t>(c - first);
-        }
-        for (std::size_t p = 0; p < count; ++p) {
-            const float* pixel = from + pixels_.targets[p];
-            float* row = to + p * width;
-            if (whole) {
-                for (std::size_t c = 0; c < width; c += static_cast<std::size_t>(lanes)) {
-                    std::copy_n(pixel + offsets[c], lanes, row + c);
-                }
-            } else {
-                for (std::size_t c = 0; c < width; ++c) {
-                    row[c] = c < channels ? pixel[offsets[c]] : 0.0F;
-                }
-            }
-            for (std::size_t c = 0; c < width; ++c) {
-                sums[c] += row[c];
-            }
-        }
-        accumulate(bias, sums.data(), static_cast<std::int64_t>(width));
-    }
 
     /// Some pixels at a time, whose source and gradient stay in the first level of cache.
     void add_products(ConvGradientPanel part, const ConvPanelPlace& place,

@@ -1,4 +1,4 @@
-#include "layers/cpu/conv_dnnl.hpp"
+#include "layers/cpu/conv/conv_dnnl.hpp"
 
 #include <algorithm>
 #include <map>

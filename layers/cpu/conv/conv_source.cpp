@@ -1,4 +1,4 @@
-#include "layers/cpu/conv_source.hpp"
+#include "layers/cpu/conv/conv_source.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +12,13 @@ namespace {
 // A chunk's source, and a panel of weights, stay in the second level of cache.
 constexpr std::int64_t kChunkFloats = 48 * 1024;
 constexpr std::int64_t kChunkPixels = 4096;
+
+/// Floats from pixel to pixel: pixels whose distance is a multiple of 256 bytes fall into few sets
+/// of the first level of cache.
+std::int64_t apart(std::int64_t pixel) {
+    constexpr std::int64_t kLine = 16;
+    return pixel % (4 * kLine) == 0 ? pixel + kLine : pixel;
+}
 
 /// Row-major to pixels: some channels at a time, so that what is written lies together.
 void copy_plain_row(const float* from, std::int64_t plane, std::int64_t channels,
@@ -47,11 +54,10 @@ ConvSource::ConvSource(const ConvGeometry& geometry, const TensorFormat& format,
                        std::int64_t groups, std::int64_t pixel)
     : geometry_(geometry), format_(format), groups_(groups) {
     const std::int64_t channels = format.shape[0];
-    const bool whole_pixels = format.block >= pixel;
-    const bool blocks = format.block > 1 && groups == 1 && pixel == channels;
-    as_it_lies_ = geometry.within_source() && (whole_pixels || blocks);
+    as_it_lies_ = geometry.within_source() && format.block >= pixel;
     width_ = as_it_lies_ ? geometry.source.width : geometry.columns_under(geometry.columns());
-    pixel_ = as_it_lies_ ? format.block : pixel;
+    pixel_ = as_it_lies_ ? format.block : apart(pixel);
+    padded_ = pixel != channels;
     const std::int64_t all = geometry.rows();
     const std::int64_t least = 2 * (geometry.reach.height + 1);
     rows_ = std::min(all, least);
@@ -103,14 +109,14 @@ void ConvSource::copy_row(const float* sample, std::int64_t row, float* to) cons
     const std::int64_t last = std::clamp(width - geometry_.origin.width, first, width_);
     const bool outside = row < 0 || row >= height || first == last;
     const std::int64_t channels = format_.shape[0];
-    if (outside || pixel_ != channels) {
+    if (outside || padded_) {
         std::fill_n(to, width_ * pixel_, 0.0F);
-        if (outside) {
-            return;
-        }
     } else {
         std::fill_n(to, first * pixel_, 0.0F);
         std::fill_n(to + last * pixel_, (width_ - last) * pixel_, 0.0F);
+    }
+    if (outside) {
+        return;
     }
     const std::int64_t block = format_.block;
     const std::int64_t plane = height * width;
@@ -190,19 +196,13 @@ std::int64_t ConvSource::target_start(const ConvChunk& chunk, const TensorFormat
 std::vector<ConvRun> ConvSource::runs(const ConvPhase& phase, std::int64_t group) const {
     std::vector<ConvRun> runs;
     const std::int64_t channels = format_.shape[0] / groups_;
-    const std::int64_t piece =
-        as_it_lies_ ? std::min(format_.block, channels) : channels;  // side by side in memory
-    const std::int64_t plane = geometry_.source.height * geometry_.source.width;
     for (const ConvTap& tap : phase.taps) {
-        const std::int64_t place = (tap.row * width_ + tap.column) * pixel_ + group * channels;
-        for (std::int64_t c = 0; c < channels; c += piece) {
-            const auto offset = static_cast<std::int32_t>(place + c * plane);
-            const auto length = static_cast<std::int32_t>(std::min(piece, channels - c));
-            if (!runs.empty() && runs.back().offset + runs.back().length == offset) {
-                runs.back().length += length;
-            } else {
-                runs.push_back({offset, length});
-            }
+        const auto offset =
+            static_cast<std::int32_t>((tap.row * width_ + tap.column) * pixel_ + group * channels);
+        if (!runs.empty() && runs.back().offset + runs.back().length == offset) {
+            runs.back().length += static_cast<std::int32_t>(channels);
+        } else {
+            runs.push_back({offset, static_cast<std::int32_t>(channels)});
         }
     }
     return runs;

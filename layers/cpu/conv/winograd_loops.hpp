@@ -7,29 +7,27 @@
 #include <utility>
 
 #include "core/system/simd.hpp"
-#include "layers/cpu/winograd_kernels.hpp"
+#include "layers/cpu/conv/winograd_kernels.hpp"
+#include "layers/cpu/lanes.hpp"
 
 // The loops of WinogradKernels, to become part of functions that are compiled for one set of
 // instructions each. Vectors run over channels, so that a transform is plain arithmetic on them.
 namespace cohort::winograd {
 
+// Not by memcpy as in lanes.hpp: GCC 12 copies what is stored in a loop by halves.
 template <int kLanes>
-struct Lanes {
-    using Type [[gnu::vector_size(kLanes * sizeof(float))]] = float;
-    using Unaligned
+struct Memory {
+    using Type
         [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] =
             float;
 };
 template <int kLanes>
-using Vector = typename Lanes<kLanes>::Type;
-
-template <int kLanes>
 COHORT_INLINE inline Vector<kLanes> load(const float* from) {
-    return *reinterpret_cast<const typename Lanes<kLanes>::Unaligned*>(from);
+    return *reinterpret_cast<const typename Memory<kLanes>::Type*>(from);
 }
 template <int kLanes>
 COHORT_INLINE inline void store(float* to, const Vector<kLanes>& value) {
-    *reinterpret_cast<typename Lanes<kLanes>::Unaligned*>(to) = value;
+    *reinterpret_cast<typename Memory<kLanes>::Type*>(to) = value;
 }
 
 /// f(0) ... f(kCount - 1) as constants, so that arrays of vectors become registers.

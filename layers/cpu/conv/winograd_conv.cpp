@@ -2,13 +2,13 @@
 // second-level cache: transform, one product over channels for every point, transform back. The
 // outputs of a product come in panels of channels, so that they are transformed back while they
 // are in the first-level cache or near it.
-#include "layers/cpu/winograd_conv.hpp"
+#include "layers/cpu/conv/winograd_conv.hpp"
 
 #include <algorithm>
 #include <vector>
 
+#include "layers/cpu/conv/winograd_kernels.hpp"
 #include "layers/cpu/elements.hpp"
-#include "layers/cpu/winograd_kernels.hpp"
 
 namespace cohort {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "cohort/layers/kernel.hpp"
-#include "layers/cpu/conv_algorithm.hpp"
+#include "layers/cpu/conv/conv_algorithm.hpp"
 
 namespace cohort {
 

@@ -1,4 +1,4 @@
-#include "layers/cpu/conv_geometry.hpp"
+#include "layers/cpu/conv/conv_geometry.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "layers/cpu/conv_geometry.hpp"
-#include "layers/cpu/conv_loops.hpp"
+#include "layers/cpu/conv/conv_geometry.hpp"
+#include "layers/cpu/conv/conv_loops.hpp"
 
 namespace cohort {
 
@@ -20,7 +20,7 @@ struct ConvChunk {
 };
 
 /// A convolution's source as our loops read it: with the channels of a pixel side by side and zeros
-/// around, in scratch memory; or as it lies, where it needs neither.
+/// around, in scratch memory; or as it lies, where it is so already.
 class ConvSource {
 public:
     /// @param format  of the tensor that the geometry calls source
@@ -62,6 +62,7 @@ private:
     TensorFormat format_;
     std::int64_t groups_;
     bool as_it_lies_;
+    bool padded_ = false;          ///< pixels end with zeros
     std::int64_t width_ = 0;       ///< pixels from row to row
     std::int64_t pixel_ = 0;       ///< floats from pixel to pixel
     std::int64_t rows_ = 0;        ///< of a chunk

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "layers/cpu/conv_algorithm.hpp"
+#include "layers/cpu/conv/conv_algorithm.hpp"
 
 namespace cohort {
 

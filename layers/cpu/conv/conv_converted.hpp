@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "layers/cpu/conv_algorithm.hpp"
+#include "layers/cpu/conv/conv_algorithm.hpp"
 
 namespace cohort {
 

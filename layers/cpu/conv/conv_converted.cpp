@@ -1,4 +1,4 @@
-#include "layers/cpu/conv_converted.hpp"
+#include "layers/cpu/conv/conv_converted.hpp"
 
 #include <utility>
 

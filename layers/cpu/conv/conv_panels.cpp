@@ -1,4 +1,4 @@
-#include "layers/cpu/conv_panels.hpp"
+#include "layers/cpu/conv/conv_panels.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "layers/cpu/conv_choice.hpp"
+#include "layers/cpu/conv/conv_choice.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -11,12 +11,12 @@
 
 #include "cohort/core/clock.hpp"
 #include "core/log.hpp"
-#include "layers/cpu/conv_converted.hpp"
-#include "layers/cpu/conv_dnnl.hpp"
-#include "layers/cpu/conv_own.hpp"
+#include "layers/cpu/conv/conv_converted.hpp"
+#include "layers/cpu/conv/conv_dnnl.hpp"
+#include "layers/cpu/conv/conv_own.hpp"
+#include "layers/cpu/conv/winograd_conv.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
-#include "layers/cpu/winograd_conv.hpp"
 #include "layers/tuning.hpp"
 
 namespace cohort {

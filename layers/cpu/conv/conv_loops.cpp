@@ -2,7 +2,7 @@
 // float of a pixel one broadcast, per float of a run one or two loads of weights. (The shape of
 // tiles follows Goto & van de Geijn 2008; that the source needs no copy by taps is "indirect
 // convolution", Dukhan 2019, with offsets that all pixels share.)
-#include "layers/cpu/conv_loops.hpp"
+#include "layers/cpu/conv/conv_loops.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -31,9 +31,9 @@ COHORT_INLINE inline void store(float* to, const Vector<kLanes>& value) {
     std::memcpy(to, &value, sizeof value);
 }
 
-/// All vectors of the panel are whole runs of channels in the output.
-template <int kLanes, int kVectors>
-COHORT_INLINE inline bool writes_vectors(const ConvPanel& panel) {
+/// All vectors of the panel are whole runs of channels in the tensor.
+template <int kLanes, int kVectors, class Panel>
+COHORT_INLINE inline bool has_vectors(const Panel& panel) {
     bool whole = panel.channels == kLanes * kVectors;
     for (int c = 0; whole && c < kLanes * kVectors; ++c) {
         const auto channel = static_cast<std::size_t>(c);
@@ -69,7 +69,7 @@ COHORT_INLINE inline void write_tile(const ConvPanel& panel, bool vectors, std::
 /// Calls tile(sources, sums) for every kPixels pixels; the last ones are repeated to fill a tile.
 template <int kLanes, int kVectors, int kPixels, class Tile>
 COHORT_INLINE inline void for_tiles(const ConvPanel& panel, const Tile& tile) {
-    const bool vectors = writes_vectors<kLanes, kVectors>(panel);
+    const bool vectors = has_vectors<kLanes, kVectors>(panel);
     const std::size_t count = panel.pixels.size();
     for (std::size_t first = 0; first < count; first += kPixels) {
         const float* sources[kPixels];
@@ -113,6 +113,39 @@ COHORT_INLINE inline void product(const ConvPanel& panel) {
                            }
                        }
                    });
+}
+
+template <int kLanes, int kVectors>
+COHORT_INLINE inline void copy(const ConvPanelCopy& panel) {
+    const bool vectors = has_vectors<kLanes, kVectors>(panel);
+    Vector<kLanes> sums[kVectors] = {};
+    float* to = panel.panel;
+    for (const std::int32_t pixel : panel.pixels) {
+        const float* from = panel.tensor + pixel;
+        Vector<kLanes> values[kVectors];
+        if (vectors) {
+            for (int v = 0; v < kVectors; ++v) {
+                values[v] = load<kLanes>(
+                    from + panel.channel_offsets[static_cast<std::size_t>(v * kLanes)]);
+            }
+        } else {
+            float single[kLanes * kVectors] = {};
+            for (int c = 0; c < panel.channels; ++c) {
+                single[c] = from[panel.channel_offsets[static_cast<std::size_t>(c)]];
+            }
+            for (int v = 0; v < kVectors; ++v) {
+                values[v] = load<kLanes>(single + v * kLanes);
+            }
+        }
+        for (int v = 0; v < kVectors; ++v) {
+            store<kLanes>(to + v * kLanes, values[v]);
+            sums[v] += values[v];
+        }
+        to += kLanes * kVectors;
+    }
+    for (int v = 0; v < kVectors; ++v) {
+        store<kLanes>(panel.sums + v * kLanes, load<kLanes>(panel.sums + v * kLanes) + sums[v]);
+    }
 }
 
 /// kRows floats of a run x one panel.
@@ -243,6 +276,10 @@ COHORT_INLINE inline void depthwise_gradient(const ConvGradientPanel& panel) {
         TARGET static void gradient(const ConvGradientPanel& panel) {           \
             cohort::gradient<LANES, kVectors>(panel);                           \
         }                                                                       \
+        template <int kVectors>                                                 \
+        TARGET static void copy(const ConvPanelCopy& panel) {                   \
+            cohort::copy<LANES, kVectors>(panel);                               \
+        }                                                                       \
         TARGET static void depthwise(const ConvPanel& panel) {                  \
             cohort::depthwise<LANES, 2, 4>(panel);                              \
         }                                                                       \
@@ -253,6 +290,7 @@ COHORT_INLINE inline void depthwise_gradient(const ConvGradientPanel& panel) {
             return {LANES,                                                      \
                     {nullptr, product<1>, product<2>},                          \
                     {nullptr, gradient<1>, gradient<2>},                        \
+                    {nullptr, copy<1>, copy<2>},                                \
                     depthwise,                                                  \
                     depthwise_gradient};                                        \
         }                                                                       \

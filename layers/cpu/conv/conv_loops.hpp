@@ -32,6 +32,17 @@ struct ConvPanel {
     int channels = 0;
 };
 
+/// Some channels of a tensor, pixel by pixel: [pixels, panel channels], zeros where there are
+/// fewer.
+struct ConvPanelCopy {
+    const float* tensor = nullptr;
+    std::span<const std::int32_t> pixels;  ///< place of each
+    std::array<std::int32_t, kMostPanelChannels> channel_offsets{};
+    int channels = 0;
+    float* panel = nullptr;
+    float* sums = nullptr;  ///< [panel channels], to which those over all pixels are added
+};
+
 /// Sums over pixels of source x gradient of the output, for one panel of output channels.
 struct ConvGradientPanel {
     const float* source = nullptr;
@@ -48,6 +59,7 @@ struct ConvLoops {
     /// By the number of vectors of a panel.
     std::array<void (*)(const ConvPanel&), 3> product{};
     std::array<void (*)(const ConvGradientPanel&), 3> gradient{};
+    std::array<void (*)(const ConvPanelCopy&), 3> copy{};
     /// The same where each channel is a group by itself: a run's floats are channels of the panel,
     /// weights and sums are [runs, panel channels].
     void (*depthwise)(const ConvPanel&) = nullptr;

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "layers/cpu/conv_algorithm.hpp"
+#include "layers/cpu/conv/conv_algorithm.hpp"
 
 // Our own convolutions, for tensors of single precision: every kernel, stride, dilation, padding,
 // number of groups and order of the channels, by sums over taps (conv_geometry.hpp) in loops that

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "layers/cpu/conv_algorithm.hpp"
+#include "layers/cpu/conv/conv_algorithm.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 
 namespace cohort {
