@@ -14,6 +14,7 @@
 #include "layers/cpu/conv/conv_converted.hpp"
 #include "layers/cpu/conv/conv_dnnl.hpp"
 #include "layers/cpu/conv/conv_own.hpp"
+#include "layers/cpu/conv/winograd_conv.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/tuning.hpp"
@@ -32,6 +33,7 @@ constexpr std::string_view kDirect = "dnnl:direct";
 constexpr std::string_view kDirectBf16 = "dnnl:direct:bf16";
 constexpr std::string_view kWinograd = "dnnl:winograd";
 constexpr std::string_view kOwn = "own";
+constexpr std::string_view kOwnWinograd = "own:winograd";
 
 bool winograd_possible(const ConvOptions& o) {
     return o.kernel == 3 && o.stride == 1 && o.dilation == 1 && o.groups == 1 &&
@@ -47,12 +49,21 @@ bool large_enough_for_winograd(const ConvProblem& problem) {
            x[1] >= kSmallestMap && x[2] >= kSmallestMap;
 }
 
+/// Ours is faster with few channels too, but not where tiles reach far beyond the map.
+bool large_enough_for_own_winograd(const ConvProblem& problem) {
+    constexpr std::int64_t kSmallestMap = 3;
+    const Shape& x = problem.input.shape;
+    const bool whole_map = x[1] == 2 && x[2] == 2 && problem.options.padding == 1;
+    return whole_map || (x[1] >= kSmallestMap && x[2] >= kSmallestMap);
+}
+
 /// All algorithms, in the order of the fixed rule: the first that a shape has is taken where
 /// nothing may be measured. Products of bfloat16 are as fast as Winograd, or faster.
-/// @param dnnl  makes oneDNN's in a type  @param own  ours
-template <class Algorithm, class Dnnl, class Own>
+/// @param dnnl  makes oneDNN's in a type  @param own  ours  @param own_winograd  likewise
+template <class Algorithm, class Dnnl, class Own, class OwnWinograd>
 std::vector<Candidate<Algorithm>> candidates(const ConvProblem& problem, Precision precision,
-                                             const Dnnl& dnnl, const Own& own) {
+                                             const Dnnl& dnnl, const Own& own,
+                                             const OwnWinograd& own_winograd) {
     std::vector<Candidate<Algorithm>> all;
     const auto add = [&](std::string_view name, ElementType type, DnnlConvKind kind) {
         all.push_back({std::string(name), [dnnl, type, kind] { return dnnl(type, kind); }});
@@ -65,8 +76,16 @@ std::vector<Candidate<Algorithm>> candidates(const ConvProblem& problem, Precisi
     if (winograd && large) {
         add(kWinograd, ElementType::kF32, DnnlConvKind::kWinograd);
     }
+    const bool own_possible = own_winograd_possible(in_type(problem, ElementType::kF32));
+    const bool own_large = large_enough_for_own_winograd(problem);
+    if (own_possible && own_large) {
+        all.push_back({std::string(kOwnWinograd), own_winograd});
+    }
     add(kDirect, ElementType::kF32, DnnlConvKind::kDirect);
     all.push_back({std::string(kOwn), own});
+    if (own_possible && !own_large) {
+        all.push_back({std::string(kOwnWinograd), own_winograd});
+    }
     if (winograd && !large) {
         add(kWinograd, ElementType::kF32, DnnlConvKind::kWinograd);
     }
@@ -230,8 +249,14 @@ std::unique_ptr<ConvProduct> choose_conv(const ConvProblem& problem, ConvDirecti
         return converted(make_dnnl_conv(in_type(problem, type), direction, kind), problem,
                          direction, type);
     };
-    const auto all = candidates<ConvProduct>(problem, context.precision, dnnl,
-                                             [&] { return any_conv(problem, direction); });
+    const auto own_winograd = [&] {
+        constexpr ElementType kType = ElementType::kF32;
+        return converted(make_own_winograd(in_type(problem, kType), direction), problem, direction,
+                         kType);
+    };
+    const auto all = candidates<ConvProduct>(
+        problem, context.precision, dnnl, [&] { return any_conv(problem, direction); },
+        own_winograd);
     return choose(all, samples, context, key_of(problem, direction, samples, context.precision),
                   [&](const ConvProduct& algorithm, double known) {
                       const Trial trial(problem, samples, context.device);
@@ -245,8 +270,12 @@ std::unique_ptr<ConvWeightGradient> choose_conv_gradient(const ConvProblem& prob
     const auto dnnl = [&](ElementType type, DnnlConvKind kind) {
         return converted(make_dnnl_conv_gradient(in_type(problem, type), kind), problem, type);
     };
-    const auto all = candidates<ConvWeightGradient>(problem, context.precision, dnnl,
-                                                    [&] { return any_conv_gradient(problem); });
+    const auto own_winograd = [&] {
+        constexpr ElementType kType = ElementType::kF32;
+        return converted(make_own_winograd_gradient(in_type(problem, kType)), problem, kType);
+    };
+    const auto all = candidates<ConvWeightGradient>(
+        problem, context.precision, dnnl, [&] { return any_conv_gradient(problem); }, own_winograd);
     return choose(all, samples, context,
                   key_of(problem, ConvDirection::kWeights, samples, context.precision),
                   [&](const ConvWeightGradient& algorithm, double known) {
