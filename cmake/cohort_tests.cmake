@@ -96,8 +96,7 @@ endfunction()
 
 # cohort_test_other_kernels(TEST [ARGUMENT...])
 #
-# Entries for machines without AVX-512, which have other kernels and other memory orders (blocks of 8,
-# or none).
+# Entries for machines without AVX-512, which have other kernels and another memory order (blocks of 8).
 function(cohort_test_other_kernels test)
   foreach(isa AVX2 AVX SSE41)
     string(TOLOWER ${test}_${isa} name)
