@@ -100,7 +100,7 @@ function(cohort_add_unit_tests module)
 endfunction()
 
 # Levels of instructions that oneDNN can be told (DNNL_MAX_CPU_ISA) and has other kernels, other
-# memory orders (blocks of 16 or 8 channels, or none) or other types for.
+# memory orders (blocks of 16 or 8 channels) or other types for.
 set(COHORT_CPU_LEVELS SSE41 AVX AVX2 AVX512_CORE AVX512_CORE_BF16)
 
 # cohort_test_every_level(TEST [ENTRY ...] [ARGUMENTS ...])

@@ -24,7 +24,7 @@ namespace {
 
 /// One of the algorithms to choose from. The name stands in the file of choices.
 template <class Algorithm>
-struct Candidate {
+struct ConvCandidate {
     std::string name;
     std::function<std::unique_ptr<Algorithm>()> make;
 };
@@ -61,10 +61,10 @@ bool large_enough_for_own_winograd(const ConvProblem& problem) {
 /// nothing may be measured. Products of bfloat16 are as fast as Winograd, or faster.
 /// @param dnnl  makes oneDNN's in a type  @param own  ours  @param own_winograd  likewise
 template <class Algorithm, class Dnnl, class Own, class OwnWinograd>
-std::vector<Candidate<Algorithm>> candidates(const ConvProblem& problem, Precision precision,
-                                             const Dnnl& dnnl, const Own& own,
-                                             const OwnWinograd& own_winograd) {
-    std::vector<Candidate<Algorithm>> all;
+std::vector<ConvCandidate<Algorithm>> candidates(const ConvProblem& problem, Precision precision,
+                                                 const Dnnl& dnnl, const Own& own,
+                                                 const OwnWinograd& own_winograd) {
+    std::vector<ConvCandidate<Algorithm>> all;
     const auto add = [&](std::string_view name, ElementType type, DnnlConvKind kind) {
         all.push_back({std::string(name), [dnnl, type, kind] { return dnnl(type, kind); }});
     };
@@ -160,7 +160,7 @@ struct Trial {
     TrialMemory output;
 };
 
-std::string_view word_of(ConvDirection direction) {
+std::string_view name_of(ConvDirection direction) {
     return direction == ConvDirection::kForward ? "forward"
            : direction == ConvDirection::kData  ? "input-gradient"
                                                 : "weight-gradient";
@@ -171,7 +171,7 @@ std::string key_of(const ConvProblem& problem, ConvDirection direction, std::int
                    Precision precision) {
     const ConvOptions& o = problem.options;
     const auto number = [](std::int64_t value) { return std::to_string(value); };
-    std::string key = "convolution " + std::string(word_of(direction)) + " " + number(samples) +
+    std::string key = "convolution " + std::string(name_of(direction)) + " " + number(samples) +
                       to_string(problem.input.shape) + number(o.channels) + "k" +
                       to_string(o.kernel) + "s" + to_string(o.stride) + "d" +
                       to_string(o.dilation) + "p" + to_string(o.padding) + "g" + number(o.groups) +
@@ -185,9 +185,9 @@ std::string key_of(const ConvProblem& problem, ConvDirection direction, std::int
 
 /// The first by the rule, or the one of that name; null where it is not there for this shape.
 template <class Algorithm>
-std::unique_ptr<Algorithm> first_usable(const std::vector<Candidate<Algorithm>>& all,
+std::unique_ptr<Algorithm> first_usable(const std::vector<ConvCandidate<Algorithm>>& all,
                                         std::int64_t samples, std::string_view name = "") {
-    for (const Candidate<Algorithm>& candidate : all) {
+    for (const ConvCandidate<Algorithm>& candidate : all) {
         if (name.empty() || candidate.name == name) {
             std::unique_ptr<Algorithm> made = candidate.make();
             if (made->prepare(samples)) {
@@ -200,7 +200,7 @@ std::unique_ptr<Algorithm> first_usable(const std::vector<Candidate<Algorithm>>&
 
 /// @param seconds  of a run of an algorithm that is prepared: (algorithm, best known seconds)
 template <class Algorithm, class Seconds>
-std::unique_ptr<Algorithm> choose(const std::vector<Candidate<Algorithm>>& all,
+std::unique_ptr<Algorithm> choose(const std::vector<ConvCandidate<Algorithm>>& all,
                                   std::int64_t samples, const KernelContext& context,
                                   const std::string& key, const Seconds& seconds) {
     if (context.deterministic || context.tuning == nullptr) {
@@ -215,7 +215,7 @@ std::unique_ptr<Algorithm> choose(const std::vector<Candidate<Algorithm>>& all,
     std::unique_ptr<Algorithm> fastest;
     std::string name;
     double least = std::numeric_limits<double>::infinity();
-    for (const Candidate<Algorithm>& candidate : all) {
+    for (const ConvCandidate<Algorithm>& candidate : all) {
         std::unique_ptr<Algorithm> made = candidate.make();
         if (!made->prepare(samples)) {
             continue;

@@ -9,27 +9,10 @@
 
 #include "core/system/simd.hpp"
 #include "layers/cpu/dnnl_support.hpp"
+#include "layers/cpu/lanes.hpp"
 
 namespace cohort {
 namespace {
-
-template <int kLanes>
-struct VectorOf {
-    using Type [[gnu::vector_size(kLanes * sizeof(float))]] = float;
-};
-template <int kLanes>
-using Vector = typename VectorOf<kLanes>::Type;
-
-template <int kLanes>
-COHORT_INLINE inline Vector<kLanes> load(const float* from) {
-    Vector<kLanes> value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-}
-template <int kLanes>
-COHORT_INLINE inline void store(float* to, const Vector<kLanes>& value) {
-    std::memcpy(to, &value, sizeof value);
-}
 
 /// All vectors of the panel are whole runs of channels in the tensor.
 template <int kLanes, int kVectors, class Panel>

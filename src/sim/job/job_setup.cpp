@@ -14,7 +14,7 @@ namespace cohort {
 namespace {
 
 /// Of the network that learns; 0: none does.
-double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& info) {
+double profiled_flops(const SimulateOptions& options, const SampleSetInfo& info) {
     return options.no_train ? 0
                             : make_graph(options, model_input(info)).training_flops_per_sample();
 }
@@ -81,7 +81,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
     spec.target_on_average = options.target_on == TargetOn::kAverage;
     spec.target_accuracy = options.target_accuracy;
     spec.target_loss = options.target_loss;
-    spec.setting.job = job_facts(spec, options.momentum, flops_per_sample(options, spec.train));
+    spec.setting.job = job_facts(spec, options.momentum, profiled_flops(options, spec.train));
     spec.records = options.record_load ? SimulationResult::kRecords : 0;
     return spec;
 }

@@ -57,7 +57,7 @@ TEST(ConvChoice, IsKeptOnDiskForTheProcessor) {
     EXPECT_EQ(both.size(), 2 * first.size());
 }
 
-// The accuracy limit that conv_primitives.hpp states: 1e-4 of the largest output. The fixed rule
+// The accuracy limit of Winograd: 1e-4 of the largest output. The fixed rule
 // of deterministic mode takes Winograd for this shape wherever oneDNN has it.
 TEST(ConvAccuracy, WinogradStaysWithinTenThousandth) {
     TwinBuilder net(Shape{64, 16, 16});

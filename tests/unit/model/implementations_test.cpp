@@ -11,6 +11,7 @@
 
 #include "cohort/model/zoo.hpp"
 #include "model/execution_plan.hpp"
+#include "model/executor.hpp"
 #include "tensor/cpu_team.hpp"
 
 namespace cohort {
@@ -28,11 +29,12 @@ using Names = std::map<std::string, std::map<std::string, int>>;
 void add_names(const Graph& graph, std::int64_t batch, bool training, Names& names) {
     const auto device = make_cpu_device(1);
     const auto stream = device->create_stream();
-    CompiledGraph compiled({.graph = graph,
-                            .device = *device,
-                            .stream = *stream,
-                            .training = training,
-                            .deterministic = true});
+    const ExecutorSetting setting{.graph = graph,
+                                  .device = *device,
+                                  .stream = *stream,
+                                  .training = training,
+                                  .deterministic = true};
+    CompiledGraph compiled(setting);
     static_cast<void>(plan_execution(compiled, batch, 1, 4 * cpu_l2_bytes()));
     for (std::size_t node = 0; node < compiled.kernels.size(); ++node) {
         if (compiled.kernels[node] == nullptr) {
