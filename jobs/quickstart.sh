@@ -132,48 +132,81 @@ train_with() {
     COHORT=$cohort jobs/launch.sh -n "$ranks" -- train "${command[@]}"
 }
 
-# measure TRAININGS [OPTION...]: says how long so many trainings take together, from the last of some
-# updates of the same job; without --samples and --epochs it first chooses the number of samples.
-measure() {
-    local trainings=$1 folder updates=20 status
+# probe UPDATES OPTION...: so many updates of a training with these options, in the folder $scratch/probe.
+probe() {
+    local updates=$1 samples status=0
     shift
+    rm -rf "$scratch/probe"
+    samples=$((updates * workers * $(setting batch)))
+    if (($(setting samples) > 0 && $(setting samples) < samples)); then
+        samples=$(setting samples)
+    fi
+    "$cohort" train "$@" --dump-config |
+        sed -E '/^(samples|epochs|out|record-.*|timeline|tensorboard|metrics-.*) = /d' >"$scratch/probe.toml"
+    COHORT=$cohort jobs/launch.sh -n "$ranks" -- train --config "$scratch/probe.toml" \
+        --samples "$samples" --log-every-s 0.1 --out "$scratch/probe" >"$scratch/log" 2>&1 || status=$?
+    if ((status > 0)); then
+        cat "$scratch/log"
+        exit "$status"
+    fi
+}
+
+# measure TRAININGS [OPTION...]: says how long so many trainings take together, from a few updates of the
+# same job, or from more of them where these are quick; without --samples and --epochs it first chooses the
+# number of samples.
+measure() {
+    local trainings=$1 updates
+    shift
+    if given --resume && ! given --samples --epochs; then # as many as the run that goes on
+        settings=$("$cohort" train "${options[@]}" "$@" "${arguments[@]}" --dump-config)
+        options+=(--samples "$(python3 - "$(setting out)/metrics.jsonl" <<'END'
+import json
+import os
+import sys
+
+chosen = 0
+if os.path.exists(sys.argv[1]):
+    with open(sys.argv[1], encoding="utf-8") as lines:
+        chosen = json.loads(lines.readline())["options"]["samples"]
+print(chosen)
+END
+        )")
+    fi
     if given --resume --inject --dry-run --target-accuracy --target-loss; then
-        given --samples --epochs || options+=(--epochs 1)
         return # how long these take is not known beforehand
     fi
-    step "how long it will take"
+    step "how long it will take: some updates are measured"
     prepare "$@"
-    folder=$(mktemp -d)
-    "$cohort" train "${command[@]}" --dump-config |
-        sed -E '/^(samples|epochs|out|record-.*|timeline|tensorboard|metrics-.*) = /d' >"$folder/probe.toml"
-    COHORT=$cohort jobs/launch.sh -n "$ranks" -- train --config "$folder/probe.toml" \
-        --samples $((updates * workers * $(setting batch))) --log-every-s 0.1 --out "$folder/out" \
-        >"$folder/log" 2>&1 || {
-        status=$?
-        cat "$folder/log"
-        rm -r "$folder"
-        exit "$status"
-    }
-    read -r samples sentence < <(python3 - "$folder/out/metrics.jsonl" "$trainings" "$text" \
-        "$(setting samples)" "$(setting epochs)" "$training_s" <<'END'
+    for updates in 2 20; do
+        probe "$updates" "${command[@]}"
+        read -r seconds samples sentence < <(python3 - "$scratch/probe/metrics.jsonl" "$trainings" "$text" \
+            "$(setting samples)" "$(setting epochs)" "$training_s" <<'END'
 import json
 import sys
 
 path, trainings, text, samples, epochs, training_s = sys.argv[1:]
 with open(path, encoding="utf-8") as lines:
     events = [json.loads(line) for line in lines]
-speed = [event["samples_per_s"] for event in events if event["event"] == "train"][-1]
+train = [event for event in events if event["event"] == "train"]
+first, last = train[0], train[-1]
+if last["train_s"] > first["train_s"]:  # the first updates also prepare
+    speed = (last["samples_applied"] - first["samples_applied"]) / (last["train_s"] - first["train_s"])
+else:
+    speed = last["samples_applied"] / last["train_s"]
 epoch = events[0]["train_samples"]
 chosen = int(samples) or int(epochs) * epoch
 if not chosen:
     chosen = epoch if text == "yes" else max(1, min(epoch, int(float(training_s) * speed)))
 seconds = int(trainings) * chosen / speed
 unit = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
-print(chosen, f"{speed:.0f} samples/s: training on {chosen:,} samples"
+print(round(last["train_s"]), chosen, f"{speed:.0f} samples/s: training on {chosen:,} samples"
       + (f", {trainings} times," if trainings != "1" else "") + f" takes about {unit}")
 END
-    )
-    rm -r "$folder"
+        )
+        if ((seconds > 2)); then
+            break
+        fi
+    done
     given --samples --epochs || options+=(--samples "$samples")
     echo "$sentence"
 }
@@ -182,8 +215,10 @@ outs=()
 case " ${arguments[*]} " in
     *" --dump-config "*) exec "$cohort" train "${options[@]}" --out "$runs" "${arguments[@]}" ;;
 esac
-started=$(mktemp)
-trap 'rm -f "$started"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+started=$scratch/started
+touch "$started"
 if given --arch || given --out || [[ -n $config ]]; then
     given --out || options+=(--out "$runs")
     measure 1

@@ -1,4 +1,5 @@
-// 2-D convolution, and its kernel for the CPU: whichever algorithms cpu/conv_choice.hpp finds best.
+// 2-D convolution, and its kernel for the CPU: whichever algorithms cpu/conv/conv_choice.hpp finds
+// best.
 //
 // Activations stay in the blocked order [N, C/b, H, W, b] between layers; b is what the machine's
 // vectors want. The flat buffers hold weights in canonical order; each algorithm copies them once

@@ -139,15 +139,18 @@ agent_words() {
 # The hosts for --host. Where it has an address of this host, Open MPI 5 gives this host one slot, however
 # many are asked for: the host is named instead.
 hosts_for_mpirun() {
-    local list=",$hosts," address
+    local entries entry own='' list=''
     if [[ $settings_of_mpi == *prte_default_hostfile* ]]; then
-        for address in $(hostname -I 2>/dev/null || true); do
-            list=${list//",$address:"/",$(uname -n):"}
-            list=${list//",$address,"/",$(uname -n),"}
-        done
+        own=" $(hostname -I 2>/dev/null || true) "
     fi
-    list=${list#,}
-    echo "${list%,}"
+    IFS=, read -ra entries <<<"$hosts"
+    for entry in "${entries[@]}"; do
+        if [[ $own == *" ${entry%%:*} "* ]]; then
+            entry=$(uname -n)${entry#"${entry%%:*}"}
+        fi
+        list+=,$entry
+    done
+    echo "${list#,}"
 }
 
 # Sets `command`, all words from the launcher to the program and its arguments.

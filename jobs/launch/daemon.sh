@@ -40,6 +40,7 @@ while
     [ -z "$daemon" ]
 do
     runs ${4:+"$4"} || exit 97
+    [ "$(date +%s)" -le "$end" ] || exit 98
     sleep "$pause"
 done
 while ! connected; do

@@ -105,11 +105,10 @@ class NetnsTest(unittest.TestCase):
             (out / "program").chmod(0o755)
             with subprocess.Popen(hosts.launch("-n", "2", "--", "word"), text=True, stderr=subprocess.PIPE,
                                   env={**os.environ, "COHORT": str(out / "program")}) as launcher:
-                while len(list(out.glob("begun.*"))) < 2 or starts(hosts):
-                    self.assertIsNone(launcher.poll())
-                    time.sleep(0.05)
+                wait_until(lambda: len(list(out.glob("begun.*"))) == 2 and not starts(hosts),
+                           "both ranks run, and what has started them has ended", lambda: launcher.poll() is None)
                 (out / "end").touch()
-                messages = launcher.communicate(timeout=60)[1]
+                messages = launcher.communicate(timeout=left_s())[1]
             self.assertEqual(launcher.returncode, 0, messages)
 
     def test_nothing_is_left(self):

@@ -7,7 +7,6 @@ import shutil
 import signal
 import sys
 import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import cli_support  # noqa: E402

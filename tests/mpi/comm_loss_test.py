@@ -8,7 +8,6 @@ what became of the survivors.
 import os
 import pathlib
 import random
-import re
 import signal
 import subprocess
 import sys

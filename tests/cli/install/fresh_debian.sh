@@ -37,7 +37,9 @@ command=("$@")
 
 ((EUID == 0)) || skip "neither root nor sudo without a password"
 unshare --mount --pid --fork true 2>/dev/null || skip "no mounts and process spaces can be made here"
-if [[ -z $root ]]; then
+if [[ -n $root ]]; then
+    root=$(realpath --canonicalize-missing "$root")
+else
     root=$(mktemp -d "${TMPDIR:-/tmp}/cohort-fresh-XXXXXX")
     trap 'rm -rf --one-file-system "$root"' EXIT
 fi
@@ -77,7 +79,8 @@ inside() {
         mount --rbind /dev "$root/dev"
         mount -t tmpfs tmpfs "$root/dev/shm"
         mount -t tmpfs tmpfs "$root/run"
-        env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM:-dumb}" \
+        mapfile -t proxies < <(env | grep -iE '^(https?|no)_proxy=')
+        env -i "${proxies[@]}" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM:-dumb}" \
             chroot "$root" sh -c "cd /root/cohort && exec \"\$@\"" sh "$@"' bash "$root" "$@"
 }
 

@@ -95,7 +95,7 @@ std::size_t pull_away(Problem& problem, const Reaches& reaches) {
     for (const double slope : found.input_gradient) {
         slopes += moves_samples ? slope * slope : 0;
     }
-    const double length = missing_squares / slopes;
+    const double length = slopes > 0 ? missing_squares / slopes : 0;  // 0: nothing moves them
     const auto step = [length](std::vector<double>& values, const std::vector<double>& by) {
         for (std::size_t i = 0; i < values.size(); ++i) {
             values[i] = static_cast<float>(values[i] - length * by[i]);
