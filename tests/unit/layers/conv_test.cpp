@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
+
 #include "layers/cpu/dnnl_support.hpp"
 #include "support/core/file_bytes.hpp"
 #include "support/core/temp_folder.hpp"
