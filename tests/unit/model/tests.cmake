@@ -4,7 +4,3 @@ cohort_add_unit_tests(model LIBS cohort_test_reference PROPERTIES PROCESSORS 2 T
 foreach(topic implementations random)
   cohort_test_every_level(model_${topic}_test)
 endforeach()
-  text_zoo zoo_reference)
-foreach(topic implementations random)
-  cohort_test_every_level(model_${topic}_test)
-endforeach()
