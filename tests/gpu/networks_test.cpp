@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "cohort/core/rng.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "support/gpu/gpu_backend.hpp"
@@ -94,13 +95,33 @@ double step_limit(const Backend& backend, bool deep) {
     return 0;
 }
 
+/// What single precision leaves open: parameters are moved by up to the share of themselves that an
+/// output of Winograd's F(4x4, 3x3) may be off by (1e-5; measured 2e-6, tested to 1e-4). Where this
+/// moves a result of the CPU further than the limit, results of other algorithms may move as far.
+void nudge(OwnedReplica& cpu) {
+    constexpr float kShare = 1e-5F;
+    Rng rng(1, RngPurpose::kTest);
+    for (float& value : cpu.replica.parameters()) {
+        value *= 1 + kShare * (2 * rng.next_uniform() - 1);
+    }
+}
+constexpr double kNudgedRoom = 3;  // of one draw of how far
+
 /// Deep networks in short types as a whole: their first layers have little left; of chaotic ones
 /// in bf16 the last layer.
+/// @param nudged  those of the CPU with other parameters, see nudge()
 void expect_gradients(const NetworkParam& param, const std::vector<float>& got,
-                      const std::vector<double>& wanted) {
+                      const std::vector<double>& wanted, const std::vector<float>& nudged) {
     const auto& [backend, network] = param;
-    const CheckOptions options{.tolerance = step_limit(backend, network.deep), .in_norm = true};
+    CheckOptions options{.tolerance = step_limit(backend, network.deep), .in_norm = true};
     if (!network.deep || backend.precision == Precision::kF32) {
+        for (const FlatRange& range : network.graph.parameters().ranges()) {
+            const Deviation moved = deviation(range, nudged, wanted, true);
+            if (network.deep && moved.scale > 0) {
+                options.tolerance =
+                    std::max(options.tolerance, kNudgedRoom * moved.error / moved.scale);
+            }
+        }
         expect_layout(network.graph.parameters(), got, wanted, options);
         return;
     }
@@ -126,22 +147,29 @@ TEST_P(Networks, AStepAgreesWithTheCpu) {
     const double limit = step_limit(backend, network.deep);
     EXPECT_NEAR(got.loss_sum, wanted.loss_sum, std::min(limit, 0.1) * wanted.loss_sum);
     const std::vector<float> reference = host_copy(cpu.replica, cpu.replica.gradients());
-    expect_gradients(GetParam(), host_copy(owned->replica, owned->replica.gradients()),
-                     {reference.begin(), reference.end()});
     const std::vector<float> statistics = host_copy(cpu.replica, cpu.replica.batch_state());
+    nudge(cpu);
+    static_cast<void>(cpu.replica.train_step(batch.view()));
+    expect_gradients(GetParam(), host_copy(owned->replica, owned->replica.gradients()),
+                     {reference.begin(), reference.end()},
+                     host_copy(cpu.replica, cpu.replica.gradients()));
     expect_layout(network.graph.state(), host_copy(owned->replica, owned->replica.batch_state()),
                   {statistics.begin(), statistics.end()},
                   {.tolerance = std::min(limit, 0.2), .in_norm = true});
 }
 
 /// Mean losses of steps over batches in turn, SGD with momentum and weight decay.
+/// @param nudged  from other parameters, see nudge()
 std::vector<double> losses(OwnedReplica& owned, int steps, double lr,
-                           const std::vector<OwnedBatch>& batches) {
+                           const std::vector<OwnedBatch>& batches, bool nudged = false) {
     Replica& replica = owned.replica;
     const FlatLayout& layout = replica.graph().parameters();
     const auto optimizer = make_optimizer({.weight_decay = 5e-4}, layout, 0, layout.total(),
                                           *owned.device, replica.stream());
     replica.initialise(1);
+    if (nudged) {
+        nudge(owned);
+    }
     std::vector<double> found;
     for (int step = 0; step < steps; ++step) {
         const OwnedBatch& batch = batches[static_cast<std::size_t>(step) % batches.size()];
@@ -267,14 +295,18 @@ TEST_P(Training, TwentyStepsFollowTheCpu) {
             random_batch(graph, 32, 1), random_batch(graph, 32, 2), random_batch(graph, 20, 3)};
         OwnedReplica cpu(graph, 2, true);
         const std::vector<double> wanted = losses(cpu, 20, 0.02, batches);
+        const std::vector<double> moved = losses(cpu, 20, 0.02, batches, true);
         const auto owned = GetParam().replica(graph);
         const std::vector<double> got = losses(*owned, 20, 0.02, batches);
         const bool deep = graph.name() == "resnet20";
         const double limit = GetParam().precision == Precision::kF32    ? (deep ? 0.02 : 1e-3)
                              : GetParam().precision == Precision::kBf16 ? (deep ? 0.15 : 0.05)
                                                                         : (deep ? 0.08 : 0.02);
+        double room = 0;  // a step that is off carries the later ones along
         for (std::size_t step = 0; step < got.size(); ++step) {
-            EXPECT_NEAR(got[step], wanted[step], limit * std::max(0.5, wanted[step]))
+            room = std::max(room, deep ? kNudgedRoom * std::abs(moved[step] - wanted[step]) : 0);
+            EXPECT_NEAR(got[step], wanted[step],
+                        std::max(limit * std::max(0.5, wanted[step]), room))
                 << "step " << step;
         }
     }

@@ -79,7 +79,7 @@ inside() {
         mount --rbind /dev "$root/dev"
         mount -t tmpfs tmpfs "$root/dev/shm"
         mount -t tmpfs tmpfs "$root/run"
-        mapfile -t proxies < <(env | grep -iE '^(https?|no)_proxy=')
+        mapfile -t proxies < <(env | grep -iE "^(https?|no)_proxy=")
         env -i "${proxies[@]}" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM:-dumb}" \
             chroot "$root" sh -c "cd /root/cohort && exec \"\$@\"" sh "$@"' bash "$root" "$@"
 }
