@@ -181,13 +181,14 @@ TEST_P(ZooReference, IsTheNetworkOfThePaperAndAgreesInDouble) {
     const Graph graph = make_model(model, input, 5);
     ASSERT_EQ(cohort::describe(graph), cohort::describe(twin.graph));
     EXPECT_EQ(graph.training_flops_per_sample(), twin.graph.training_flops_per_sample());
-    // Sums in another order flip ReLUs of values near zero, and deep networks pass that on.
+    // Other sums flip ReLUs of values near zero, and deep networks pass that on. Winograd's are off
+    // by what 18 bits are (2e-6 of the largest value).
     expect_matches(
         {graph, twin.reference}, {3},
         {.threads = 2,
          .tolerance = 2e-3,
          .in_norm = true,
-         .roundings = {rounded_to_bits<21>, rounded_beside<21, 5>, rounded_beside<21, 11>}});
+         .roundings = {rounded_to_bits<18>, rounded_beside<18, 5>, rounded_beside<18, 11>}});
 }
 
 TEST_P(ZooReference, LearnsABatchByHeart) {
