@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
+#include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/pool_loops.hpp"
 #include "layers/kernels.hpp"

@@ -7,6 +7,9 @@
 
 #include "layers/cpu/lanes.hpp"
 
+// Attributes and declarations are no expressions.
+// NOLINTBEGIN(bugprone-macro-parentheses)
+
 namespace cohort {
 namespace {
 
@@ -93,6 +96,7 @@ COHORT_INLINE inline void max_forward(const PoolView& view, const Element* x, El
             Words<kLanes> which = {};
             for_taps(view, rows, columns, [&](std::int64_t input, std::int64_t tap) COHORT_INLINE {
                 const V value = load<kLanes>(x + in + input * kLanes);
+                // NOLINTNEXTLINE(misc-redundant-expression): only NaN differs from itself
                 const auto takes = (value > most) | (value != value);
                 most = takes ? value : most;
                 which = takes ? Words<kLanes>{} + static_cast<std::uint32_t>(tap) : which;
@@ -244,3 +248,4 @@ COHORT_AVERAGE_POOL(std::uint16_t)
 #undef COHORT_AVERAGE_POOL
 
 }  // namespace cohort
+// NOLINTEND(bugprone-macro-parentheses)

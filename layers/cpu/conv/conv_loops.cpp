@@ -11,6 +11,9 @@
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/lanes.hpp"
 
+// Products of lanes, vectors and taps are small. Attributes and declarations are no expressions.
+// NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result,bugprone-misplaced-widening-cast,bugprone-macro-parentheses)
+
 namespace cohort {
 namespace {
 
@@ -306,3 +309,4 @@ const ConvLoops& conv_loops() {
 }
 
 }  // namespace cohort
+// NOLINTEND(bugprone-implicit-widening-of-multiplication-result,bugprone-misplaced-widening-cast,bugprone-macro-parentheses)

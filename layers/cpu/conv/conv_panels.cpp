@@ -4,6 +4,9 @@
 
 #include "layers/cpu/dnnl_support.hpp"
 
+// Products of lanes, vectors and taps are small.
+// NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result)
+
 namespace cohort {
 
 ConvPanels::ConvPanels(const ConvProblem& problem, ConvDirection direction)
@@ -79,3 +82,4 @@ void ConvPanels::unpack(const ConvPanelPlace& place, std::span<const ConvTap> ta
 }
 
 }  // namespace cohort
+// NOLINTEND(bugprone-implicit-widening-of-multiplication-result)

@@ -6,6 +6,9 @@
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/format_cpu.hpp"
 
+// Products of lanes, vectors and taps are small.
+// NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result)
+
 namespace cohort {
 namespace {
 
@@ -209,3 +212,4 @@ std::vector<ConvRun> ConvSource::runs(const ConvPhase& phase, std::int64_t group
 }
 
 }  // namespace cohort
+// NOLINTEND(bugprone-implicit-widening-of-multiplication-result)

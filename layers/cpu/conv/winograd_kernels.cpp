@@ -5,6 +5,9 @@
 #include "layers/cpu/conv/winograd_loops.hpp"
 #include "layers/cpu/conv/winograd_tiles.hpp"
 
+// Attributes and declarations are no expressions.
+// NOLINTBEGIN(bugprone-macro-parentheses)
+
 // Instances for a set of instructions: the loops become part of them.
 #define COHORT_WINOGRAD_LEVEL(NAME, TARGET, LANES, ROWS)                                         \
     struct NAME {                                                                                \
@@ -86,3 +89,4 @@ const WinogradKernels& winograd_kernels(WinogradTile tile, VectorLevel level) {
 }
 
 }  // namespace cohort
+// NOLINTEND(bugprone-macro-parentheses)

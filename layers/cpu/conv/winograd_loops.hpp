@@ -10,6 +10,9 @@
 #include "layers/cpu/conv/winograd_kernels.hpp"
 #include "layers/cpu/lanes.hpp"
 
+// Products of lanes, vectors and taps are small.
+// NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result)
+
 // The loops of WinogradKernels, to become part of functions that are compiled for one set of
 // instructions each. Vectors run over channels, so that a transform is plain arithmetic on them.
 namespace cohort::winograd {
@@ -356,3 +359,4 @@ COHORT_INLINE inline void product(const WinogradProduct& p, const float* a, cons
 }
 
 }  // namespace cohort::winograd
+// NOLINTEND(bugprone-implicit-widening-of-multiplication-result)
