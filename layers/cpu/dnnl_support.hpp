@@ -31,7 +31,8 @@ enum class VectorLevel { kSse, kAvx, kAvx2, kAvx512 };
 /// that it uses, and the processor.
 [[nodiscard]] const std::string& kernel_machine();
 
-/// An implementation of oneDNN's that is there for comparison, one element at a time.
+/// Whether oneDNN's implementation of this name is its reference, which computes element by
+/// element.
 [[nodiscard]] inline bool is_reference(std::string_view implementation) {
     return implementation.find("ref") != std::string_view::npos;
 }

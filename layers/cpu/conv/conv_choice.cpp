@@ -210,7 +210,9 @@ std::unique_ptr<Algorithm> choose(const std::vector<ConvCandidate<Algorithm>>& a
         if (auto made = first_usable(all, samples, known)) {
             return made;
         }
-        log_warn("the remembered algorithm {} is not there for \"{}\": measured anew", known, key);
+        log_warn(
+            "the remembered algorithm {} does not exist for \"{}\": algorithms are measured again",
+            known, key);
     }
     std::unique_ptr<Algorithm> fastest;
     std::string name;

@@ -51,7 +51,7 @@ struct WinogradProduct {
     std::int64_t depth = 0;
     std::int64_t a_stride = 0;  ///< floats: between rows of a, or between its depths if transposed
     int vectors = 0;            ///< of a panel's two columns of vectors those that are used
-    bool adds = false;          ///< to what is there
+    bool adds = false;          ///< to the sums in `to`; false: assigns
 };
 
 /// The inner loops for one set of instructions and one kind of tile.

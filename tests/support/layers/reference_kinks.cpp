@@ -125,7 +125,8 @@ KinkClearance clear_kinks(const Twin& twin, Replica& replica, OwnedBatch& batch,
         found.clear = true;
         return found;
     }
-    // Pulling changes what rounding does, so it is measured anew until nothing is left to be done.
+    // Pulling changes what rounding does, so the reaches are measured again after each round, until
+    // no element is close.
     Reaches measured;
     for (int round = 0; round < kMostRounds && !found.clear; ++round) {
         for (const auto& [value, reach] : reaches(problem, roundings)) {

@@ -55,7 +55,7 @@ TEST(ConvChoice, IsKeptOnDiskForTheProcessor) {
         other.replace(at, 4, "ISA ");
     }
     write_bytes(file, other);
-    const std::string both = train();  // measured anew, so other algorithms may be chosen
+    const std::string both = train();  // a second measurement may choose other algorithms
     EXPECT_THAT(both, testing::StartsWith(other));
     EXPECT_EQ(std::count(both.begin(), both.end(), '\n'),
               2 * std::count(first.begin(), first.end(), '\n'));
