@@ -48,8 +48,9 @@ function(cohort_compile_together target)
     UNITY_BUILD ${COHORT_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
-# cohort_without_loops(TARGET): nothing in it is computed often enough to gain from more than -O1:
-# GCC 12 takes 27 s for the largest part of the program's commands with -O1 and 36 s with -O2.
+# cohort_without_loops(TARGET): nothing in it is computed often enough to gain from more than -O1
+# (virtual runs of 64 workers without training take as long). GCC 12 takes 27 s for the largest part
+# of the program's commands with -O1 and 36 s with -O2.
 function(cohort_without_loops target)
   target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:-O1>")
 endfunction()

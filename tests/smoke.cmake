@@ -1,5 +1,5 @@
 # What `tests/run.sh` builds and runs without options: as much of the program as ten minutes on two
-# cores allow, of which building it takes four. Real jobs on real data that lose a worker; layers
+# cores allow, of which building takes eight. Real jobs on real data that lose a worker; layers
 # against their double-precision twins; sums over ranks; the engine of modes against a slow one that
 # is plainly right; modes that change, runs that are stopped and go on, virtual runs, reports. Its
 # entries have the label `smoke` beside their own.
