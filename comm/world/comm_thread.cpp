@@ -13,6 +13,7 @@
 #include "comm/world/rank_pool.hpp"
 #include "core/bytes.hpp"
 #include "core/log.hpp"
+#include "core/system/process_usage.hpp"
 
 namespace cohort {
 namespace {
@@ -100,6 +101,7 @@ bool CommThread::open(std::promise<void>& ready) {
 void CommThread::run(std::promise<void>& ready) {
     ::prctl(PR_SET_NAME, "cohort-comm");
     ::prctl(PR_SET_TIMERSLACK, 1000UL);  // sleeps of 50 us are to be that long
+    ask_for_short_slices();
     clock_.start();
     std::optional<DeadTcpMask> mask;
     if (parts_.options.part) {
