@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
@@ -114,10 +115,9 @@ void check(const ProfileMeasureOptions& options) {
 
 /// A quarter, a half, once and twice the batch; each once.
 std::vector<std::int64_t> batch_sizes(std::int64_t batch) {
-    std::vector<std::int64_t> sizes{std::max<std::int64_t>(batch / 4, 1),
-                                    std::max<std::int64_t>(batch / 2, 1), batch, 2 * batch};
-    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    return sizes;
+    const std::set<std::int64_t> sizes{std::max<std::int64_t>(batch / 4, 1),
+                                       std::max<std::int64_t>(batch / 2, 1), batch, 2 * batch};
+    return {sizes.begin(), sizes.end()};
 }
 
 /// A worker: device, network, input.
