@@ -6,8 +6,7 @@
 set(smoke_programs gpu_layers_test ring_sums_test sched_engine_random_test)
 set(smoke_entries
   cli_models_fashion_mnist_test cli_modes_test cli_report_runs_test cli_simulate_test cli_stop_test
-  cli_train_test gpu_layers_test_cpu ring_sums_test_4
-  sched_engine_random_test)
+  cli_train_test gpu_layers_test_cpu ring_sums_test_4 sched_engine_random_test)
 foreach(entry IN LISTS smoke_entries)
   set_property(TEST ${entry} APPEND PROPERTY LABELS smoke)
 endforeach()

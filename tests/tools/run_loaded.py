@@ -101,11 +101,11 @@ def run(build, options, folder):
     report.unlink()
     results = []
     for case in cases:
-        reason = case.find("skipped")  # of a test that ctest could not start, as of one that skips itself
-        if case.get("status") == "disabled" or (reason is not None and reason.get("message", "").startswith("SKIP_")):
-            continue
-        output = case.findtext("system-out") or (reason.get("message", "") if reason is not None else "")
-        results.append((case.get("name"), case.get("status") != "run", float(case.get("time")), output))
+        skipped = case.find("skipped")  # also where ctest could not start the test
+        reason = "" if skipped is None else skipped.get("message", "")
+        if case.get("status") != "disabled" and not reason.startswith("SKIP_"):
+            output = case.findtext("system-out") or reason
+            results.append((case.get("name"), case.get("status") != "run", float(case.get("time")), output))
     return results
 
 

@@ -278,8 +278,9 @@ TEST(LearnerGroup, AveragesEveryStepWeightedBySamples) {
     std::vector<float> delta = lone.parameters();
     std::transform(delta.begin(), delta.end(), expected.begin(), delta.begin(), std::minus<>());
     std::vector<float> sum;
+    const auto share = static_cast<float>(1 / static_cast<double>(samples.size()));
     for (std::size_t member = 0; member < samples.size(); ++member) {
-        LoneTrainer::add(sum, delta, static_cast<float>(1.0 / 3));  // each pushes the same delta
+        LoneTrainer::add(sum, delta, share);  // each pushes the same delta
     }
     std::transform(expected.begin(), expected.end(), sum.begin(), expected.begin(), std::plus<>());
     EXPECT_EQ(run.parameters, expected);
