@@ -19,13 +19,15 @@ PROGRAM = None
 MPIRUN = []  # the command that starts ranks, where a test is given one
 
 
-def main():
-    """Runs the tests of the calling file: TEST COHORT [MPIRUN MPIRUN-OPTION...] [-- UNITTEST-OPTION...]"""
+def main(skipped=0):
+    """Runs the tests of the calling file: TEST COHORT [MPIRUN MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
+    @param skipped  the exit code where a test was skipped and none failed"""
     global PROGRAM
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     PROGRAM = pathlib.Path(sys.argv[1]).resolve()
     MPIRUN[:] = sys.argv[2:end]
-    unittest.main(argv=[sys.argv[0], *sys.argv[end + 1:]])
+    result = unittest.main(argv=[sys.argv[0], *sys.argv[end + 1:]], exit=False).result
+    sys.exit(1 if not result.wasSuccessful() else skipped if result.skipped else 0)
 
 
 def call(command, code=0, environment=None, **options):

@@ -5,7 +5,8 @@ validity_test.py COHORT [-- UNITTEST-OPTION...]
 
 tests/bench/validity.py has all modes and absolute rates; here modes are compared with ssgd within a
 run, which a busy machine disturbs less. A cell that is off is measured again, up to three times in all:
-medians count.
+medians count. Mini-batches are sleeps, so the rate of ssgd on a healthy cluster is known as well: where that is
+missed, ranks wait for cores, and the test is skipped.
 """
 
 import argparse
@@ -37,6 +38,11 @@ class Validity(cli_support.ProgramTest):
     def virtual(self, mode, pattern):
         return validity.virtual_rate(self.setting, mode, pattern, 1, MESSAGE_S)
 
+    def check_machine(self):
+        real, virtual = self.real("ssgd", "healthy"), self.virtual("ssgd", "healthy")
+        if abs(real / virtual - 1) > TOLERANCE:
+            self.skipTest(f"{real:.0f} instead of {virtual:.0f} samples/s where nobody is slow: ranks wait for cores")
+
     def check_pattern(self, pattern):
         base = self.virtual("ssgd", pattern)
         for mode in MODES:
@@ -47,6 +53,8 @@ class Validity(cli_support.ProgramTest):
                 found.append(self.real(mode, pattern) / self.real("ssgd", pattern))
                 if abs(statistics.median(found) / expected - 1) <= TOLERANCE:
                     break
+            else:
+                self.check_machine()
             self.assertLess(abs(statistics.median(found) / expected - 1), TOLERANCE,
                             f"{mode} to ssgd under {pattern}: real {found}, virtual {expected}")
 
@@ -57,4 +65,4 @@ class Validity(cli_support.ProgramTest):
 
 
 if __name__ == "__main__":
-    cli_support.main()
+    cli_support.main(skipped=77)  # ctest's SKIP_RETURN_CODE
