@@ -173,7 +173,7 @@ private:
             }
             const double least = least_pace_of(progress(fair_, job), ahead_of(rule_, jobs_[job]));
             const double keeps = std::min(least, progress(now_, job));
-            if (progress(next, job) < keeps * (1 - error)) {
+            if (progress(next, job) < keeps - error) {
                 return false;
             }
         }
