@@ -73,8 +73,8 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
          {add_train_command, add_simulate_command, add_fleet_command, add_eval_command,
           add_export_command, add_generate_command, add_import_command, add_sweep_command,
           add_report_command, add_info_command, add_ctl_command, add_top_command,
-          add_profile_command, add_chooser_commands, add_efficiency_commands,
-          add_predictor_commands, add_trace_commands, add_bench_commands}) {
+          add_profile_command, add_chooser_commands, add_predictor_commands, add_trace_commands,
+          add_bench_commands}) {
         add_commands(all);
     }
 }

@@ -69,10 +69,9 @@ public:
 private:
     /// What is recorded replaces no input, and not the config file.
     void check_records(const CommandContext& context) const {
-        const std::vector<std::string> inputs{
-            options_.data,           options_.model,           options_.init,
-            options_.predictor_file, options_.efficiency_file, options_.chooser_file,
-            context.config};
+        const std::vector<std::string> inputs{options_.data,         options_.model,
+                                              options_.init,         options_.predictor_file,
+                                              options_.chooser_file, context.config};
         refuse_input("--record-trace", options_.record_trace, inputs);
         refuse_input("--record-load", options_.record_load, inputs);
         refuse_input("--timeline", options_.timeline, inputs);

@@ -18,7 +18,6 @@ void add_ctl_command(const CommandGroup& all);
 void add_top_command(const CommandGroup& all);
 void add_profile_command(const CommandGroup& all);
 void add_chooser_commands(const CommandGroup& all);
-void add_efficiency_commands(const CommandGroup& all);
 void add_predictor_commands(const CommandGroup& all);
 void add_trace_commands(const CommandGroup& all);
 void add_bench_commands(const CommandGroup& all);

@@ -100,8 +100,6 @@ py::dict summary_of(const SimulationResult& result) {
     summary["healthy_iteration_s"] = result.healthy_iteration_s;
     summary["ideal_samples_s"] = or_none(result.ideal_samples_s);
     summary["noise_scale"] = or_none(result.noise_scale);
-    summary["step_curvature"] = or_none(result.step_curvature);
-    summary["agreement"] = or_none(result.agreement);
     summary["samples_leased"] = result.accounts.leased;
     summary["samples_outstanding"] = result.accounts.outstanding;
     for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {

@@ -81,6 +81,13 @@ double work_factor(double share, double batches) {
     return share + (1 - share) * batches;
 }
 
+/// The part of an own time at the worker's level that a part of the newest own times is: where
+/// these are longer than the level, as when transfers have become longer lately, their share; where
+/// the level is longer, the part itself, since a late worker is slow in computing.
+double part_at_level(double level_s, double recent_own_s, double recent_part_s) {
+    return recent_own_s > 0 ? recent_part_s * std::min(1.0, level_s / recent_own_s) : 0;
+}
+
 }  // namespace
 
 OwnTimes::OwnTimes(int workers, std::int64_t batch, double parameter_bytes)
@@ -206,6 +213,7 @@ void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const
     constexpr double kNewest = 0.2;  // weight of a transfer
     row.logs.clear();
     row.when_s.clear();
+    row.own_s = 0;
     row.transfer_s = 0;
     row.whole_transfer_s = 0;
     const std::size_t count = std::min(history.size(worker), kMemory);
@@ -217,6 +225,7 @@ void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const
             continue;
         }
         const double weight = row.logs.empty() ? 1 : kNewest;
+        row.own_s += weight * (own_s - row.own_s);
         row.transfer_s += weight * (transfer.visible_s - row.transfer_s);
         row.whole_transfer_s += weight * (transfer.whole_s - row.whole_transfer_s);
         if (record.steps == 1) {
@@ -306,7 +315,7 @@ double OwnTimes::allowed_s(int worker, const ActiveIterations& running) const {
     const Row& row = rows_[static_cast<std::size_t>(worker)];
     const double batches = static_cast<double>(running.samples(worker)) / (row.steps * batch_);
     const double level_s = std::exp(row.level);
-    const double transfer_s = std::min(row.transfer_s, level_s);
+    const double transfer_s = part_at_level(level_s, row.own_s, row.transfer_s);
     const double own_s =
         transfer_s + row.steps * (level_s - transfer_s) * work_factor(fixed_share(worker), batches);
     return own_s * std::exp(kSure * std::max(row.noise, kRunningNoise)) +
@@ -368,10 +377,10 @@ LoadEstimate OwnTimes::estimate() const {
     for (const int worker : live_) {
         const auto i = static_cast<std::size_t>(worker);
         const double level_s = std::exp(rows_[i].level);
-        const double transfer_s = std::min(rows_[i].transfer_s, level_s);
+        const double transfer_s = part_at_level(level_s, rows_[i].own_s, rows_[i].transfer_s);
         const double fixed = fixed_share(worker) * (level_s - transfer_s);
         load.visible_transfer_s[i] = transfer_s;
-        load.transfer_s[i] = std::max(transfer_s, rows_[i].whole_transfer_s);
+        load.transfer_s[i] = part_at_level(level_s, rows_[i].own_s, rows_[i].whole_transfer_s);
         load.cost[i] = {.fixed_s = transfer_s + fixed,
                         .sample_s = (level_s - transfer_s - fixed) / batch_};
     }

@@ -104,6 +104,7 @@ private:
         std::vector<float> logs;      ///< own times of full batches, the oldest first
         std::vector<float> local;     ///< distances of `logs` from the mean around them
         std::vector<double> when_s;   ///< arrival
+        double own_s = 0;             ///< recent mean of own times
         double transfer_s = 0;        ///< recent mean of a gradient's, without the hidden part
         double whole_transfer_s = 0;  ///< recent mean of all of it
         double hidden_s = 0;   ///< most of a gradient's push that backward has hidden; kept while

@@ -60,17 +60,6 @@ std::vector<Entry> parse_entries(std::string_view text) {
     }
 }
 
-/// A file that the chosen word leaves unread must not seem to count.
-void check_file(std::string_view option, const std::string& file, bool read,
-                std::string_view expected) {
-    if (!file.empty() && !read) {
-        fail<UsageError>({.where = option,
-                          .what = "the file would not be read",
-                          .expected = expected,
-                          .got = file});
-    }
-}
-
 }  // namespace
 
 bool uses_model(std::string_view predictor) noexcept {
@@ -78,10 +67,12 @@ bool uses_model(std::string_view predictor) noexcept {
 }
 
 void check_chooser_options(const ChooserOptions& options) {
-    check_file("--predictor-file", options.predictor_file, uses_model(options.predictor),
-               "--predictor lstm or auto");
-    check_file("--efficiency-file", options.efficiency_file,
-               options.efficiency == EfficiencySource::kModel, "--efficiency model");
+    if (!options.predictor_file.empty() && !uses_model(options.predictor)) {
+        fail<UsageError>({.where = "--predictor-file",
+                          .what = "the file would not be read",
+                          .expected = "--predictor lstm or auto",
+                          .got = options.predictor_file});
+    }
 }
 
 std::vector<ScheduledMode> parse_mode_schedule(std::string_view text, const ModeSetting& setting) {

@@ -77,11 +77,6 @@ void each_chooser_option(Options& o, const Visit& visit, std::vector<std::string
     visit({"--predictor-file",
            "Model of cohort predictor train for lstm and auto; empty: the shipped one", "FILE"},
           o.predictor_file);
-    visit({"--efficiency", "Choosers: what stale gradients cost, by a model or a rule of thumb"},
-          o.efficiency);
-    visit({"--efficiency-file",
-           "Coefficients of cohort efficiency train for model; empty: the shipped ones", "FILE"},
-          o.efficiency_file);
     visit({"--chooser-file",
            "Weights of cohort chooser train that star-ml begins with; empty: the shipped ones; "
            "none: those that trust the timing model",

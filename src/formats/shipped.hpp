@@ -6,9 +6,8 @@ namespace cohort {
 
 /// Of data/profiles.
 [[nodiscard]] std::span<const ShippedFile> shipped_profile_files();
-/// Of data/choosers, data/efficiency and data/predictors: one file each.
+/// Of data/choosers and data/predictors: one file each.
 [[nodiscard]] std::span<const ShippedFile> shipped_choosers();
-[[nodiscard]] std::span<const ShippedFile> shipped_efficiencies();
 [[nodiscard]] std::span<const ShippedFile> shipped_predictors();
 
 }  // namespace cohort

@@ -1,6 +1,5 @@
 #include "optim/mean_gradient.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "optim/vector_math.hpp"
@@ -43,27 +42,6 @@ void ReferencePush::set(std::shared_ptr<const float> values, std::int64_t parame
 
 double ReferencePush::dot_with(const float* push) const {
     return dot({values_.get(), parameters_}, {push, parameters_});
-}
-
-void GradientKeeper::prepare(const GradientQuestion& question, std::int64_t floats) {
-    if (question.keep) {
-        kept_.resize(static_cast<std::size_t>(floats));
-    }
-}
-
-GradientAnswer GradientKeeper::ask(const GradientQuestion& question, std::int64_t at,
-                                   std::span<const float> gradient) {
-    GradientAnswer answer;
-    if (question.norm) {
-        answer.squares = sum_of_squares(gradient);
-    }
-    if (question.compare && !kept_.empty()) {
-        answer.product = dot(gradient, {kept_.data() + at, gradient.size()});
-    }
-    if (question.keep) {
-        std::copy(gradient.begin(), gradient.end(), kept_.begin() + at);
-    }
-    return answer;
 }
 
 }  // namespace cohort

@@ -3,11 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "optim/gradient_question.hpp"
 #include "optim/weighted_sum.hpp"
 
 namespace cohort {
@@ -54,19 +52,6 @@ private:
     std::shared_ptr<const float> values_;
     std::size_t parameters_ = 0;
     double squares_ = 0;
-};
-
-/// Answers questions about mean gradients, and keeps one that later ones are compared with.
-class GradientKeeper {
-public:
-    /// To be called before the blocks of an update. @param floats  of the gradient
-    void prepare(const GradientQuestion& question, std::int64_t floats);
-    /// For a block from `at` on, while it is in the cache. Blocks may be asked at the same time.
-    [[nodiscard]] GradientAnswer ask(const GradientQuestion& question, std::int64_t at,
-                                     std::span<const float> gradient);
-
-private:
-    std::vector<float> kept_;
 };
 
 }  // namespace cohort

@@ -109,7 +109,7 @@ UpdateOrder EffectInterpreter::order_of(const Fire& fire) {
         update.gradient_norm += ticket.gradient_norm / static_cast<double>(in_order.size());
         leases.applied(ticket.lease);
     }
-    update.question = session_.gradients().ask(fire);
+    update.ask_norm = session_.gradients().ask(fire);
     return update;
 }
 

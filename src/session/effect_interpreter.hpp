@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cohort/sched/update_engine.hpp"
-#include "session/gradient_statistics.hpp"
 #include "session/training_session.hpp"
 
 namespace cohort {
@@ -31,7 +30,7 @@ struct UpdateOrder {
     double learning_rate = 0;
     Work work = Work::kGradient;
     double delay_compensation = 0;  ///< lambda
-    GradientQuestion question;
+    bool ask_norm = false;          ///< for the squared norm of its mean gradient
     std::vector<Term> terms;  ///< in the order of leases, not of arrival: the sum has the same bits
                               ///< whatever the timing
     std::uint32_t epoch = 0;  ///< of the first term's lease
@@ -50,7 +49,7 @@ public:
     EffectHandler& operator=(const EffectHandler&) = delete;
     virtual ~EffectHandler() = default;
 
-    /// Applies an update. The answer to its question may be given at once.
+    /// Applies an update. The norm that it asks for may be told at once.
     virtual void apply(const UpdateOrder& update, const Fire& fire) = 0;
     /// The session's records contain the update: whatever follows from it.
     virtual void applied(const UpdateOrder& update, const Fire& fire) = 0;

@@ -100,8 +100,6 @@ std::vector<PredictorScore> LoadMonitor::scores() const {
 
 void LoadMonitor::measured(const GradientFacts& facts) {
     take(view_.gradients.noise_scale, facts.noise_scale);
-    take(view_.gradients.curvature, facts.curvature);
-    take(view_.gradients.agreement, facts.agreement);
     take(view_.gradients.loss, facts.loss);
 }
 

@@ -27,7 +27,7 @@ def write_run(path, lines, workers):
         columns = {name: [draw.random() for _ in range(workers)] for name in COLUMNS}
         loads.append(json.dumps({"lag": [draw.random() for _ in range(workers)],
                                  "own_s": [draw.random() for _ in range(workers)], "loss": draw.random(),
-                                 "accuracy": draw.random(), "noise_scale": None, "step_curvature": None, **columns,
+                                 "accuracy": draw.random(), "noise_scale": None, **columns,
                                  "slow": [None] * workers, "telemetry_share": draw.random()},
                                 separators=(",", ":"))[1:])
     with open(path, "w", encoding="utf-8") as file:

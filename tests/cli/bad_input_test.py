@@ -57,7 +57,6 @@ CASES = [
     ("predictor score", 2, "no recorded run"),
     ("chooser score", 2, "no run is given"),
     ("chooser train {run}", 2, "--out FILE"),
-    ("efficiency score", 2, "no sweep is given"),
     ("trace make --pattern delay:2", 2, "--out FILE"),
     ("trace show", 2, "--trace FILE"),
     ("trace show {trace} --pattern delay:2", 2, "one of"),
@@ -143,8 +142,6 @@ CASES = [
     (f"{TRAIN} --augment pad-crop:1000000000", 2, "pad within 0..12"),
     (f"{TRAIN} --resume --overwrite", 2, "one of them"),
     (f"{TRAIN} --mode ring --mode-schedule 0:ring", 2, "one of them"),
-    (f"{TRAIN} --chooser-file {{weights}} --efficiency prior --efficiency-file {{weights}}", 2,
-     "--efficiency model"),
     (f"{TRAIN} --deterministic --record-rates", 2, "looks at times"),
     (f"{TRAIN} --all-reduce nccl --device cpu", 2, "another sum"),
     (f"{TRAIN} --wire f16", 2, "bf16"), (f"{TRAIN} --wire bf16 --all-reduce ordered", 2, "ring with"),
@@ -239,8 +236,8 @@ CASES = [
     (f"{NO_TRAIN} --profile {{toml:name = 3}}", 3, "line 1"),
     (f"{SIMULATE} --predictor-file {{pipe}}", 3, "a pipe"),
     (f"{SIMULATE} --predictor-file {{data}}", 3, "data.h5", "not a cohort store"),
-    (f"{SIMULATE} --mode adaptive --efficiency-file {{text}}", 3, "text.h5"),
     (f"{SIMULATE} --mode star-ml --chooser-file {{empty}}", 3, "cohort chooser train"),
+    (f"{SIMULATE} --mode star-ml --chooser-file {{text}}", 3, "text.h5"),
     ("predictor score {big_worker}", 3, "line 2, worker", "0 to 65535"),
     ("predictor score {pipe}", 3, "a pipe"),
     ("predictor score {folder}", 3, "result.h5"),
@@ -248,8 +245,6 @@ CASES = [
     ("chooser score {folder}", 3, "metrics.jsonl"),
     ("chooser score {endless}", 3, "metrics.jsonl, line 1", "-1000000 to 1000000"),
     ("chooser score {rates} --model {weights_inf}", 3, "not a number"),
-    ("efficiency score {folder}", 3, "folder"),
-    ("efficiency score {untrained}", 2, "no plan can be compared with ssgd"),
     ("report {folder}/never", 3, "never"),
     ("report {folder}", 3, "no results here"),
     ("report {data}", 3, "data.h5"),
@@ -357,13 +352,8 @@ class BadInput(unittest.TestCase):
         cls.file("torn_times", "torn.csv", "iteration,worker0_ms,worker1_ms\n0,1,2\n1,3\n")
         cls.file("garbled", "garbled.csv", "iteration,worker0_ms,worker1_ms\n0,1,2ms\n")
         cls.file("farther", "farther.csv", "time_s,target,cpu_share\n0,worker:2147483647,0.5\n")
-        cls.file("weights", "weights.toml", "[weights]\n")
         cls.file("weights_inf", "weights_inf.toml", "[weights]\nspread = inf\n")
         cls.file("model_nan", "model_nan.h5", changed_store(cls.names["model"].read_bytes(), no_numbers))
-        cls.names["untrained"] = cls.folder / "untrained"
-        experiment = cls.file("experiment", "e.toml", '[job]\nno-train = true\ntime-as = "resnet50"\nsamples = 64\n'
-                              '[[mode]]\nmode = "ssgd"\n[[mode]]\nmode = "asgd"\n')
-        run("sweep", experiment, "--out", cls.names["untrained"], "--jobs", 1)
         cls.make_rates("rates", 0.1)
         cls.make_rates("endless", 1e308)
 

@@ -108,15 +108,16 @@ class Measured(ProgramTest):
             with h5py.File(virtual / "result.h5") as result:
                 found = dict(result.attrs)
             self.assertAlmostEqual(real["noise_scale"] / found["noise_scale"], 1, delta=0.02)
-            if option == "--record-rates":
-                self.assertAlmostEqual(real["step_curvature"] / found["step_curvature"], 1, delta=0.02)
-            else:
-                self.assertIsNone(real["step_curvature"], "a step size needs none")
 
     def test_the_refiner_takes_steps(self):
-        out = self.train(3, "--arch", "servers", "--mode", "star-h", "--predictor", "lstm", "--model", "softmax",
-                         "--batch", 10, "--compute", "sleep:10ms", "--samples", 10000)
-        summary = events(out, "summary")[0]
+        """It has the lowest priority: on a busy machine a longer run is tried."""
+        for samples in (10000, 40000, 160000):
+            out = self.train(3, "--arch", "servers", "--mode", "star-h", "--predictor", "lstm", "--model", "softmax",
+                             "--batch", 10, "--compute", "sleep:10ms", "--samples", samples,
+                             folder=self.folder / f"refined{samples}")
+            summary = events(out, "summary")[0]
+            if summary["refiner_steps"] > 0:
+                break
         self.assertGreater(summary["refiner_steps"], 0)
         self.assertGreater(summary["refiner_cpu_s"], 0)
         self.assertEqual({score["predictor"] for score in summary["predictor_scores"]}, {"lstm"})

@@ -43,31 +43,6 @@ momentum = 0
 cites = "J. Dean et al., 2012"
 """
 
-STALE = """title = "What staleness costs"
-seeds = [1]
-patterns = ["jitter:1.5"]
-
-[job]
-data = "nothing.h5"
-model = "softmax"
-time-as = "resnet50"
-workers = 4
-servers = 2
-batch = 10
-samples = 4000
-eval-every-samples = 200
-measure-gradients = true
-
-[[mode]]
-mode = "ssgd"
-
-[[mode]]
-mode = "asgd"
-
-[[mode]]
-mode = "asgd@0.5"
-"""
-
 # Of the real clock.
 VARYING = ("wall_s", "events_per_s")
 
@@ -224,28 +199,6 @@ class SweepTest(cli_support.ProgramTest):
             (out / "report.html").unlink()
         self.assertIn("the same run as in", run("report", out / "result.h5", out / "mine.h5",
                                                 code=2).stderr)
-
-    def test_half_of_a_rate_is_the_scale_of_a_half(self):
-        """asgd@0.5 at a rate and asgd at half of it are two runs of one plan beside ssgd."""
-        experiment = self.folder / "stale.toml"
-        experiment.write_text(STALE, encoding="utf-8")
-        sweeps = [self.folder / f"stale-{lr}" for lr in ("0.02", "0.01")]
-        for sweep in sweeps:
-            run("sweep", experiment, "--out", sweep, "--set", f"data={self.data}", "--set",
-                f"lr={sweep.name[6:]}")
-        found = {}
-        for line in run("efficiency", "score", *sweeps, "--rows").stdout.splitlines():
-            if row := re.search(r"lr (\S+) .* (\S+@\S+) .* pace (\S+), e_s (\S+),", line):
-                found.setdefault(row.groups()[:2], []).append(row.groups()[2:])
-        self.assertEqual({plan: len(rows) for plan, rows in found.items()}, {
-            ("0.02", "asgd@1"): 1, ("0.02", "asgd@0.5"): 2, ("0.02", "asgd@0.25"): 1,
-            ("0.02", "ssgd@0.5"): 1, ("0.01", "asgd@1"): 2, ("0.01", "asgd@0.5"): 1})
-        for rows in found.values():
-            self.assertEqual(len(set(rows)), 1, found)
-        self.assertEqual(found["0.02", "ssgd@0.5"][0][0], "1.00", "ssgd's pace")
-        self.assertGreater(float(found["0.02", "asgd@1"][0][0]), 1)
-        self.assertLess(float(found["0.02", "asgd@0.25"][0][1]),
-                        float(found["0.02", "asgd@0.5"][0][1]), "the rate is far from the best")
 
     def test_an_option_that_is_none_is_named(self):
         wrong = self.out().with_suffix(".toml")

@@ -63,9 +63,6 @@ class Writers(ProgramTest):
             "predictor train": (("predictor", "train", cls.recorded, "--epochs", 1, "--stride",
                                  48), "--out", cls.recorded / "result.h5"),
             "chooser train": (("chooser", "train", cls.star), "--out", cls.star / "result.h5"),
-            # Only its refusals: it learns from no such run.
-            "efficiency train": (("efficiency", "train", cls.recorded), "--out",
-                                 cls.recorded / "result.h5"),
         }
 
     def setUp(self):
@@ -90,10 +87,9 @@ class Writers(ProgramTest):
 
     def replaces(self, name, target):
         """Sees the command replace a file that holds "mine"."""
-        if name != "efficiency train":
-            command, option, _ = self.commands[name]
-            run(*command, option, target, "--overwrite")
-            self.assertNotEqual(target.read_bytes(), b"mine")
+        command, option, _ = self.commands[name]
+        run(*command, option, target, "--overwrite")
+        self.assertNotEqual(target.read_bytes(), b"mine")
 
     def test_an_existing_file_needs_overwrite(self):
         def test(name, target):

@@ -260,15 +260,11 @@ class Maker:
         shutil.copy(ROOT / "data/predictors/default.h5", folder / "m.h5")
         self.add("predictor-file", folder, ["m.h5"], damage.damage_store,
                  lambda f: ["predictor", "score", load, "--model", f / "m.h5", "--predictors", "lstm"], numbers=True)
-        for name, source, commands in (
-                ("efficiency", "efficiency/default.toml",
-                 [lambda f: self.simulate("--mode", "adaptive", "--efficiency-file", f / "m.toml")]),
-                ("chooser", "choosers/default.toml",
-                 [lambda f: self.simulate("--mode", "star-ml", "--chooser-file", f / "m.toml"),
-                  lambda f: ["chooser", "score", self.folder / "metrics", "--model", f / "m.toml"]])):
-            folder = self.new(f"{name}-file")
-            shutil.copy(ROOT / "data" / source, folder / "m.toml")
-            self.add(f"{name}-file", folder, ["m.toml"], damage.damage_text, *commands, numbers=True)
+        folder = self.new("chooser-file")
+        shutil.copy(ROOT / "data/choosers/default.toml", folder / "m.toml")
+        self.add("chooser-file", folder, ["m.toml"], damage.damage_text,
+                 lambda f: self.simulate("--mode", "star-ml", "--chooser-file", f / "m.toml"),
+                 lambda f: ["chooser", "score", self.folder / "metrics", "--model", f / "m.toml"], numbers=True)
 
     def results(self):
         folder = self.new("result")
@@ -285,7 +281,7 @@ class Maker:
         run("sweep", experiment, "--out", folder / "out", "--set", f"data={self.data}", "--jobs", 1)
         names = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.h5"))]
         self.add("sweep-results", folder, names, damage.damage_store,
-                 lambda f: ["report", f / "out", "--markdown"], lambda f: ["efficiency", "score", f / "out", "--rows"])
+                 lambda f: ["report", f / "out", "--markdown"])
 
     def control(self):
         """Nobody listens there: what the program asks waits for nobody."""

@@ -53,7 +53,7 @@ TIMED_VARIANTS = [
     "--arch servers --nodes 4 --servers 2 --mode adaptive",
     "--arch servers --mode star-h --predictor oracle", "--arch ring --mode adaptive --nodes 2",
     "--arch servers --mode adaptive --predictor lstm", "--arch ring --mode star-h --predictor ewma",
-    "--arch servers --mode adaptive --predictor episodes --efficiency prior",
+    "--arch servers --mode adaptive --predictor episodes",
     "--arch servers --mode star-ml --chooser-file none", "--arch ring --mode ssgd --record-load",
     "--arch servers --mode asgd --record-rates", "--arch servers --mode asgd --optimizer adamw",
     "--arch servers --mode-schedule 0:ssgd,20000:static:6,40000:asgd@0.5,60000:adaptive",

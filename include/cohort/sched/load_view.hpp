@@ -66,8 +66,6 @@ private:
 /// What was measured of gradients; 0: not known.
 struct GradientFacts {
     double noise_scale = 0;  ///< phi, samples
-    double curvature = 0;    ///< along the step, times learning rate / (1 - momentum)
-    double agreement = 0;    ///< of mean gradients a reference batch apart: <G, G'> / |G|^2
     double loss = 0;         ///< of training, nats, smoothed
 };
 

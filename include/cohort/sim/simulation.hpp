@@ -50,7 +50,7 @@ struct SimulateOptions : JobOptions, ModeOptions, ChooserOptions, LearningOption
     std::string pattern = "healthy";  ///< NAME[:STRENGTH]
     std::string trace;                ///< CSV file, in place of a pattern
     std::uint64_t pattern_seed = 1;
-    bool measure_gradients = false;  ///< noise scale and curvature, whatever the mode
+    bool measure_gradients = false;  ///< their noise scale, whatever the mode
     double virtual_limit_s = 0;      ///< ends the run at this virtual time; 0: none
     std::int64_t eval_samples = 0;   ///< test samples until near the target; 0: all
     double eval_average = 0;  ///< the mean of the parameters is evaluated too; its time constant,
@@ -108,12 +108,8 @@ struct SimulationResult {
     std::int64_t samples_applied = 0;
     std::int64_t updates = 0;
     std::uint64_t events = 0;
-    std::uint64_t digest = 0;  ///< over the event log and the final parameters
-    // Of gradients, at the end; none: not measured.
-    std::optional<double> noise_scale;     ///< phi, samples
-    std::optional<double> step_curvature;  ///< learning rate / (1 - momentum) x curvature along the
-                                           ///< step
-    std::optional<double> agreement;       ///< of mean gradients a reference batch apart
+    std::uint64_t digest = 0;           ///< over the event log and the final parameters
+    std::optional<double> noise_scale;  ///< phi, samples, at the end; none: not measured
     std::optional<double> tta_virtual_s;
     std::optional<std::int64_t> samples_to_target;
     std::optional<double> accuracy = 0;  ///< at the end, whole test set; none: a regression

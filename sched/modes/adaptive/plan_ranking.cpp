@@ -8,19 +8,13 @@
 #include <iterator>
 #include <utility>
 
+#include "cohort/sched/efficiency.hpp"
 #include "sched/plan/lease_work.hpp"
 
 namespace cohort {
 namespace {
 
-/// The cost of staleness that the options name.
-EfficiencyModel staleness_cost(const ChooserOptions& options) {
-    return options.efficiency == EfficiencySource::kModel && options.coefficients
-               ? EfficiencyModel(*options.coefficients)
-               : EfficiencyModel();
-}
-
-constexpr double kRemembered = 50;  ///< measurements after which a measurement has faded to a third
+constexpr double kRemembered = 200;  ///< measurements after which one has faded to a third
 constexpr double kLeastRatio = 0.5;
 constexpr double kMostRatio = 1.5;
 constexpr double kMoved = 0.1;  ///< relative, of a own time: all plans are rated again
@@ -46,39 +40,31 @@ bool same_members(const SyncPlan& a, const SyncPlan& b) {
 }  // namespace
 
 PlanRater::PlanRater(const ModeSetting& setting)
-    : job_(setting.job),
-      reference_batch_(static_cast<double>(reference_batch_of(setting))),
-      staleness_(staleness_cost(setting.chooser)) {
+    : job_(setting.job), reference_batch_(static_cast<double>(reference_batch_of(setting))) {
 }
 
 RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const TimeDraws& draws,
-                          const PlanOption& current, const GradientFacts& gradients, double pace,
-                          bool in_force) const {
+                          const PlanOption& current, const GradientFacts& gradients,
+                          double pace) const {
     RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}};
-    SyncPlan& plan = rated.option.plan;
+    const SyncPlan& plan = rated.option.plan;
     rated.timing = timing_of(rated.option, load, draws, current);
     Candidate& candidate = rated.candidate;
-    candidate.plan = in_force ? plan.name : rated.option.shape.name();
+    candidate.plan = plan.name;
     candidate.samples_s = rated.timing.samples_s * pace;
+    StalenessFeatures features{.mean_lag = rated.timing.mean_lag,
+                               .local_steps = static_cast<double>(steps_per_push(plan)),
+                               .momentum = job_.momentum};
+    const double update_samples = rated.timing.samples_s * rated.timing.update_s;
+    if (plan.lr_unit == SyncPlan::LrUnit::kPerSample) {
+        features.update_share = update_samples / reference_batch_;
+    }
     if (plan.lr_unit == SyncPlan::LrUnit::kAdaScale && plan.work == Work::kGradient &&
         gradients.noise_scale > 0) {
         candidate.batch_efficiency =
-            batch_efficiency(gradients.noise_scale, reference_batch_,
-                             rated.timing.samples_s * rated.timing.update_s);
+            batch_efficiency(gradients.noise_scale, reference_batch_, update_samples);
     }
-    const StalenessFeatures features = features_of(plan, rated.timing, gradients);
-    ScaledEfficiency worth{.scale = plan.lr_scale};
-    if (in_force) {
-        worth.efficiency = staleness_.efficiency(features);
-    } else {
-        worth = staleness_.best_scale(features);
-        plan.lr_scale = worth.scale;
-        if (worth.scale != 1) {
-            candidate.plan += fmt::format("@{}", worth.scale);
-        }
-        plan.name = candidate.plan;
-    }
-    candidate.staleness_efficiency = worth.efficiency;
+    candidate.staleness_efficiency = staleness_efficiency(features);
     candidate.rate =
         candidate.samples_s * candidate.batch_efficiency * candidate.staleness_efficiency;
     return rated;
@@ -101,19 +87,6 @@ PlanTiming PlanRater::timing_of(const PlanOption& option, const LoadEstimate& lo
         as_begun ? own_times_of(option.plan, current.batches, load) : std::vector<double>());
 }
 
-StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming& timing,
-                                         const GradientFacts& gradients) const {
-    return {.mean_lag = timing.mean_lag,
-            .max_lag = timing.max_lag,
-            .lr_scale = plan.lr_scale,
-            .momentum = job_.momentum,
-            .look_ahead = plan.look_ahead,
-            .step_curvature = gradients.curvature,
-            .noise_ratio = gradients.noise_scale / reference_batch_,
-            .learns = job_.flops_per_sample > 0,
-            .local_steps = static_cast<double>(steps_per_push(plan))};
-}
-
 void PaceRecord::went(PaceKind kind_of_plan, double seconds, double samples,
                       double predicted_samples_s) {
     if (predicted_samples_s <= 0) {
@@ -127,9 +100,7 @@ void PaceRecord::went(PaceKind kind_of_plan, double seconds, double samples,
     ++windows_;
     Kind& kind = kinds_[static_cast<std::size_t>(kind_of_plan)];
     const double ratio = std::clamp(samples_ / predicted_, kLeastRatio, kMostRatio);
-    const bool first = kind.window < 0;
-    kind = {.ratio = first ? ratio : (of(kind_of_plan) + ratio) / 2, .window = windows_};
-    all_ += (ratio - all_) / 4;
+    kind = {.ratio = kind.window == 0 ? ratio : (of(kind_of_plan) + ratio) / 2, .window = windows_};
     restart();
 }
 
@@ -140,11 +111,7 @@ void PaceRecord::restart() {
 
 double PaceRecord::of(PaceKind kind_of_plan) const {
     const Kind& kind = kinds_[static_cast<std::size_t>(kind_of_plan)];
-    if (kind.window < 0 && kind_of_plan == PaceKind::kLocal) {
-        return std::min(all_, 1.0);
-    }
-    const double age = (windows_ - kind.window) / kRemembered;
-    return all_ + std::exp(-age) * (kind.ratio - all_);
+    return 1 + std::exp((kind.window - windows_) / kRemembered) * (kind.ratio - 1);
 }
 
 bool same_way(const PlanOption& a, const PlanOption& b) {
@@ -155,7 +122,7 @@ bool same_way(const PlanOption& a, const PlanOption& b) {
 
 void PlanRanking::rank(const PlanOption& current, const std::vector<PlanShape>& shapes,
                        const Rate& rate) {
-    kept_ = rate(current, true);
+    kept_ = rate(current);
     others_.clear();
     for (const PlanShape& shape : shapes) {
         PlanOption option = make_option(shape, setting_, load_);
@@ -164,9 +131,8 @@ void PlanRanking::rank(const PlanOption& current, const std::vector<PlanShape>& 
         if (known) {
             continue;
         }
-        RatedPlan one = rate(std::move(option), false);
-        if (!same_way(one.option, current) || one.option.plan.lr_scale != current.plan.lr_scale) {
-            others_.push_back(std::move(one));
+        if (!same_way(option, current)) {
+            others_.push_back(rate(std::move(option)));
         }
     }
     std::ranges::stable_sort(others_, [](const RatedPlan& a, const RatedPlan& b) {

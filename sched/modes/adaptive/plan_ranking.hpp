@@ -3,14 +3,11 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cohort/sched/chooser.hpp"
-#include "cohort/sched/chooser_options.hpp"
-#include "cohort/sched/efficiency.hpp"
 #include "cohort/sched/load_view.hpp"
 #include "sched/cost/own_times.hpp"
 #include "sched/modes/adaptive/plan_space.hpp"
@@ -28,17 +25,14 @@ struct RatedPlan {
 /// staleness.
 class PlanRater {
 public:
-    /// @param setting  B, the update rule, facts of the job. Errors: FileError for malformed
-    /// coefficients
+    /// @param setting  B, the update rule, facts of the job
     explicit PlanRater(const ModeSetting& setting);
 
-    /// Gives a plan that is not in force the scale of the learning rate that suits it best.
-    /// @param in_force  the plan in force keeps its scale
     /// @param current  the option in force, whose iterations are in progress
     /// @param pace  measured over predicted samples per second, of plans like it
     [[nodiscard]] RatedPlan rate(PlanOption option, const LoadEstimate& load,
                                  const TimeDraws& draws, const PlanOption& current,
-                                 const GradientFacts& gradients, double pace, bool in_force) const;
+                                 const GradientFacts& gradients, double pace) const;
     [[nodiscard]] double reference_batch() const noexcept { return reference_batch_; }
     /// A network is trained, so that samples may differ in value.
     [[nodiscard]] bool learns() const noexcept { return job_.flops_per_sample > 0; }
@@ -46,18 +40,15 @@ public:
 private:
     [[nodiscard]] PlanTiming timing_of(const PlanOption& option, const LoadEstimate& load,
                                        const TimeDraws& draws, const PlanOption& current) const;
-    [[nodiscard]] StalenessFeatures features_of(const SyncPlan& plan, const PlanTiming& timing,
-                                                const GradientFacts& gradients) const;
 
     JobFacts job_;
     double reference_batch_;
-    EfficiencyModel staleness_;
 };
 
 /// Measured over predicted throughput of plans, separately for each PaceKind: where the servers'
 /// network is too narrow for plans without waiting, one trial corrects the prediction of all of
-/// them. A kind of plan that was never in force has the mean of those that were; old measurements
-/// fade towards that mean, so that the kind is tried again. Pure.
+/// them. Of a kind of plan that was never in force the prediction counts, so that it is tried where
+/// it may be the best; old measurements fade, so that the kind is tried again. Pure.
 class PaceRecord {
 public:
     /// @param window_samples  samples over which throughput is measured
@@ -68,31 +59,28 @@ public:
     void went(PaceKind kind, double seconds, double samples, double predicted_samples_s);
     /// Another plan is in force, or its batches changed: its first samples do not count.
     void restart();
-    /// Measured over predicted. Of local steps that were never in force at most 1: a prediction
-    /// that is too low because transfers seem long is less so for a plan with fewer transfers.
+    /// Measured over predicted; 1: never in force.
     [[nodiscard]] double of(PaceKind kind) const;
 
 private:
     struct Kind {
         double ratio = 1;
-        double window = -std::numeric_limits<double>::infinity();  ///< when
+        double window = 0;  ///< when it was measured last; 0: never
     };
     double window_;
     double windows_ = 0;  ///< measured windows
     double samples_ = 0;
     double predicted_ = 0;
-    double all_ = 1;
     std::array<Kind, 3> kinds_;  ///< by PaceKind
 };
 
-/// Only their learning rates may differ: they would do the same.
+/// Whether workers would do the same.
 [[nodiscard]] bool same_way(const PlanOption& a, const PlanOption& b);
 
 /// The plan in force and the others that it could be changed for, rated for one load.
 class PlanRanking {
 public:
-    /// Rates an option. @param in_force  it is the plan in force
-    using Rate = std::function<RatedPlan(PlanOption option, bool in_force)>;
+    using Rate = std::function<RatedPlan(PlanOption option)>;
 
     static constexpr double kConfidence = 1.64;  ///< one-sided, 95 %
 

@@ -76,9 +76,10 @@ std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow
         sizes = {live - slow};
     }
     for (const int size : sizes) {
-        for (const bool balanced : {false, true}) {
-            shapes.push_back({.mode = fmt::format("{}:{}", ring ? "ring" : "quorum", size),
-                              .balanced = balanced});
+        const std::string some = fmt::format("{}:{}", ring ? "ring" : "quorum", size);
+        shapes.push_back({.mode = some});
+        if (ring) {
+            shapes.push_back({.mode = some, .balanced = true});
         }
     }
     if (!ring) {

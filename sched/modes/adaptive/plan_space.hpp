@@ -35,12 +35,12 @@ struct PlanOption {
     std::vector<std::int64_t> batches;  ///< by worker
 };
 
-/// At most 28 shapes, those with the least lag first. Servers: an update waits for X of N workers
+/// At most 18 shapes, those with the least lag first. Servers: an update waits for X of N workers
 /// (quorum:X), with X on a geometric grid from N (ssgd) to 1 (asgd). Rings: all workers are
 /// members, or the slow workers are riders; the riders are fixed, so a smaller ring is useless for
 /// workers whose times merely vary. Both: all wait for all after 2, 4, 8 or 16 local steps
-/// (localsgd:H), where a network learns. Each shape comes with equal and
-/// with balanced batches, except asgd, in which no worker waits.
+/// (localsgd:H), where a network learns. Plans in which members wait for all members come with
+/// equal and with balanced batches.
 /// @param slow  number of live workers whose level is high
 /// @param learns  a network is trained, PlanRater::learns
 [[nodiscard]] std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow,

@@ -7,7 +7,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kPaceRounds = 8;      ///< reference batches over which a pace is measured
+constexpr std::int64_t kPaceRounds = 4;      ///< reference batches over which a pace is measured
 constexpr int kOften = 8;                    ///< looks without a new rating
 constexpr double kUnknownCost = 0.3;         ///< iterations, of a change
 constexpr int kReplicates = 8;               ///< at least
@@ -104,7 +104,7 @@ PlanOption AdaptivePolicy::option_of(const SyncPlan& plan,
 }
 
 bool AdaptivePolicy::follows(const PlanOption& option) const {
-    return same_way(option, current_) && option.plan.lr_scale == current_.plan.lr_scale;
+    return same_way(option, current_);
 }
 
 void AdaptivePolicy::follow(const PlanOption& option) {
@@ -156,11 +156,11 @@ void AdaptivePolicy::rate_again(const Telemetry& telemetry) {
     ranking_.rank(current_,
                   plan_shapes(setting().architecture, static_cast<int>(workers),
                               static_cast<int>(times_.slow().size()), ranking_.rater().learns()),
-                  [&](PlanOption option, bool in_force) {
+                  [&](PlanOption option) {
                       const double pace = paces_.of(option.shape.kind());
                       RatedPlan plan =
                           ranking_.rater().rate(std::move(option), ranking_.load(), draws, current_,
-                                                telemetry.load->gradients, pace, in_force);
+                                                telemetry.load->gradients, pace);
                       value(plan, telemetry);
                       return plan;
                   });

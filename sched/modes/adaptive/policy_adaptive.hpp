@@ -24,7 +24,7 @@ namespace cohort {
 ///     is above kLeastGain
 ///
 /// Looks once per iteration, and when a worker is late; rates again when a level has moved, and
-/// every kOften iterations. Cost: at most 20 plans on some thousand pushes each.
+/// every kOften iterations. Cost: at most 18 plans on some thousand pushes each.
 class AdaptivePolicy : public PolicyBase {
 public:
     AdaptivePolicy(Mode mode, const ModeSetting& setting);
@@ -33,12 +33,15 @@ public:
     [[nodiscard]] bool looks(const RunCounts& counts) const override {
         return counts.pushes >= next_look_;
     }
-    [[nodiscard]] bool wants_gradients() const override { return true; }
+    /// Of all numbers that gradients tell, e_n of batch_efficiency() needs the noise scale.
+    [[nodiscard]] bool wants_gradients() const override {
+        return current_.plan.lr_unit == SyncPlan::LrUnit::kAdaScale;
+    }
     [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const override;
     void switched(const SwitchReport& report) override;
 
     static constexpr double kLasts = 2;
-    static constexpr double kLeastGain = 0.01;
+    static constexpr double kLeastGain = 0.01;  ///< plans that are nearly as good change no places
 
 protected:
     Decision adapt(const Telemetry& telemetry) override;

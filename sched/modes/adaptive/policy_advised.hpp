@@ -24,6 +24,8 @@ public:
         return adviser_->wake_at(running);
     }
     [[nodiscard]] bool wants_load() const override { return adviser_->wants_load(); }
+    /// The noise scale is one of RateFeatures.
+    [[nodiscard]] bool wants_gradients() const override { return true; }
     void switched(const SwitchReport& report) override;
     [[nodiscard]] std::vector<RateWindow> take_windows() override;
 

@@ -161,9 +161,9 @@ public:
     /// The round is skipped or aborted: parents still hold its riders' gradients, which take part
     /// in the next one.
     void put_back(const Round& round) {
-        for (const RoundRider& rider : std::views::reverse(round.riders)) {
-            gradients_.at(rider.push).granted = false;
-            ready_.push_front(rider.push);
+        for (const PushId& rider : std::views::reverse(round.riders)) {
+            gradients_.at(rider).granted = false;
+            ready_.push_front(rider);
         }
     }
 

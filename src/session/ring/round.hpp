@@ -34,17 +34,11 @@ struct RoundMember {
     }
 };
 
-/// A rider's gradient in a round.
-struct RoundRider {
-    PushId push;
-    double lag = 0;  ///< reference batches that are applied from its parameters until the round
-};
-
 /// A round that has been granted and is not over.
 struct Round {
     std::uint64_t number = 0;
     std::vector<RoundMember> members;  ///< in ring order
-    std::vector<RoundRider> riders;    ///< in order of arrival
+    std::vector<PushId> riders;        ///< their gradients, in order of arrival
     std::int64_t samples = 0;          ///< of members and riders
     std::uint32_t epoch = 0;           ///< of the oldest lease
     Work work = Work::kGradient;       ///< of the members
@@ -53,14 +47,14 @@ struct Round {
     // Where the members apply the update before the engine hears of it:
     double fraction = 0;     ///< what the update is worth, reference batches
     double noise_scale = 0;  ///< that the fraction was computed with
-    bool asked = false;      ///< the members are asked about the mean gradient
+    bool asked = false;      ///< for the norm of the mean gradient
 
     /// A lease or a gradient of this worker is part of it.
     [[nodiscard]] bool includes(int worker) const {
         return std::any_of(members.begin(), members.end(),
                            [worker](const RoundMember& one) { return one.worker == worker; }) ||
                std::any_of(riders.begin(), riders.end(),
-                           [worker](const RoundRider& one) { return one.push.worker == worker; });
+                           [worker](const PushId& one) { return one.worker == worker; });
     }
 };
 

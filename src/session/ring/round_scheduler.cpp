@@ -74,7 +74,7 @@ void RoundScheduler::add_rider(Round& next, const PushId& push) {
     }
     next.epoch = next.samples == 0 ? gradient.epoch : next.epoch;
     next.samples += gradient.ticket->samples;
-    next.riders.push_back({.push = push});
+    next.riders.push_back(push);
     riders_.grant(push);
 }
 
@@ -104,17 +104,17 @@ Round RoundScheduler::skip_newest() {
 
 void RoundBooking::apply(UpdateEngine& engine, const Round& round) {
     const std::int64_t computed_on = engine.version();
-    for (const RoundRider& rider : round.riders) {
-        const PushTicket& ticket = *riders_.at(rider.push).ticket;
-        engine.leased(rider.push.worker, ticket.lease, ticket.samples);
+    for (const PushId& rider : round.riders) {
+        const PushTicket& ticket = *riders_.at(rider).ticket;
+        engine.leased(rider.worker, ticket.lease, ticket.samples);
     }
     for (const RoundMember& member : round.members) {
         begin(engine, member);
     }
-    for (const RoundRider& rider : round.riders) {
-        feed_.push(riders_.at(rider.push).ticket->lease);
-        feed_.carry_out(engine.idle(rider.push.worker));  // no round waits for it
-        set_idle(rider.push.worker);
+    for (const PushId& rider : round.riders) {
+        feed_.push(riders_.at(rider).ticket->lease);
+        feed_.carry_out(engine.idle(rider.worker));  // no round waits for it
+        set_idle(rider.worker);
     }
     for (const RoundMember& member : round.members) {
         if (member.lease != 0) {

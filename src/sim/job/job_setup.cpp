@@ -49,7 +49,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
     JobSpec spec;
     spec.choice.modes = options.modes;
     spec.setting = mode_setting(options);
-    load_chooser_files(spec.setting.chooser);
+    spec.setting.chooser.rate_weights = load_rate_weights(options.chooser_file);
     if (!options.predictor_file.empty()) {  // a bad one is told before anything runs
         (void)load_predictor(options.predictor_file);
     }

@@ -185,8 +185,8 @@ void RingJob::RoundEnd::settle(const Round& round) {
 void RingJob::RoundEnd::apply(const Round& round) {
     computed_on_ = job_.engine().version();
     booking_.apply(job_.engine(), round);
-    for (const RoundRider& rider : round.riders) {
-        job_.ring_.riders.settle(rider.push);
+    for (const PushId& rider : round.riders) {
+        job_.ring_.riders.settle(rider);
     }
     for (const RoundMember& member : round.members) {
         job_.worker(member.worker).update_due = true;

@@ -123,7 +123,7 @@ void VirtualJob::apply(const UpdateOrder& order, const Fire& /*fire*/) {
                            .work = order.work,
                            .delay_compensation = order.delay_compensation,
                            .terms = {},
-                           .question = order.question};
+                           .ask_norm = order.ask_norm};
     update.terms.reserve(order.terms.size());
     for (const UpdateOrder::Term& term : order.terms) {
         const auto lease = leases_out.extract(term.lease);
@@ -132,9 +132,9 @@ void VirtualJob::apply(const UpdateOrder& order, const Fire& /*fire*/) {
                                 .worker = term.push.worker,
                                 .version = term.version});
     }
-    const GradientAnswer answer = learner.apply(update);
-    if (update.question.any()) {
-        session.gradients().answered(order.version, answer);
+    const double squares = learner.apply(update);
+    if (update.ask_norm) {
+        session.gradients().answered(order.version, squares);
     }
 }
 
@@ -210,10 +210,7 @@ const SimulationResult& VirtualJob::report() {
     const auto known = [](double number) {
         return number != 0 ? std::optional<double>(number) : std::nullopt;
     };
-    const GradientStatistics& gradients = session.gradients().statistics();
-    result.noise_scale = known(gradients.noise_scale());
-    result.step_curvature = known(gradients.step_curvature());
-    result.agreement = known(gradients.agreement());
+    result.noise_scale = known(session.gradients().statistics().noise_scale());
     result.accounts = engine().accounts();
     result.workers = session.workers().reports();
     if (session.load() != nullptr) {

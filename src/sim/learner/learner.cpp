@@ -159,7 +159,7 @@ public:
         }
     }
 
-    GradientAnswer apply(const Update& update) override {
+    double apply(const Update& update) override {
         std::vector<std::shared_ptr<float>> values;
         for (const Update::Term& term : update.terms) {
             values.push_back(done(term.work).work->values);
@@ -170,11 +170,11 @@ public:
             rounding_.round(update.work, update.terms[i].worker,
                             {values[i].get(), static_cast<std::size_t>(floats)});
         }
-        const GradientAnswer answer = store_.apply(update, values, pool_, parts_.mean_clip_norm);
+        const double squares = store_.apply(update, values, pool_, parts_.mean_clip_norm);
         for (const Update::Term& term : update.terms) {
             entries_.erase(term.work);
         }
-        return answer;
+        return squares;
     }
 
     void set_reference(WorkId work) override {

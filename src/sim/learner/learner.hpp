@@ -14,7 +14,6 @@
 #include "cohort/model/source.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/sched/plan.hpp"
-#include "optim/gradient_question.hpp"
 
 namespace cohort {
 
@@ -66,7 +65,7 @@ public:
         Work work = Work::kGradient;
         double delay_compensation = 0;  ///< lambda; 0: none
         std::vector<Term> terms;        ///< summed in this order; their work is over then
-        GradientQuestion question;
+        bool ask_norm = false;
     };
     struct Accuracy {
         std::optional<double> accuracy = 0;  ///< 0..1; none: a regression
@@ -101,8 +100,8 @@ public:
     /// asked for has been given up: its worker's local steps begin with a new optimizer.
     virtual void forget(WorkId /*work*/) {}
     /// The order of calls decides: update.version is the next one's parameters'.
-    /// @return the answer to its question
-    virtual GradientAnswer apply(const Update& /*update*/) { return {}; }
+    /// @return the squared norm of its mean gradient, if it is asked for
+    virtual double apply(const Update& /*update*/) { return 0; }
 
     /// Zeno++: this work's gradient is what others are compared with from now on; it is over then.
     virtual void set_reference(WorkId /*work*/) {}

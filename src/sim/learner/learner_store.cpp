@@ -118,9 +118,9 @@ Learner::Released ParameterStore::average() {
     return make_form(average_->values());
 }
 
-GradientAnswer ParameterStore::apply(const Learner::Update& update,
-                                     std::span<const std::shared_ptr<float>> values,
-                                     LearnerPool& pool, double clip_norm) {
+double ParameterStore::apply(const Learner::Update& update,
+                             std::span<const std::shared_ptr<float>> values, LearnerPool& pool,
+                             double clip_norm) {
     std::vector<SumTerm> terms;
     std::vector<std::shared_ptr<const float>> released;
     double weights = 0;
@@ -146,22 +146,22 @@ GradientAnswer ParameterStore::apply(const Learner::Update& update,
     }
     const MeanGradient mean(std::move(terms), weights, update.delay_compensation);
     begin_update(update, mean, before.get());
-    const GradientAnswer answer = each_block(pool, [&](std::int64_t begin, std::int64_t n) {
+    const double squares = sum_over_blocks(pool, [&](std::int64_t begin, std::int64_t n) {
         return apply_block(update, mean, before.get(), begin, n);
     });
     version_ = update.version;
     forms_.known.clear();
-    return answer;
+    return squares;
 }
 
 double ParameterStore::norm_of(const MeanGradient& mean, const float* before,
                                LearnerPool& pool) const {
-    const GradientAnswer all = each_block(pool, [&](std::int64_t begin, std::int64_t n) {
+    const double squares = sum_over_blocks(pool, [&](std::int64_t begin, std::int64_t n) {
         thread_local std::vector<float> sum(static_cast<std::size_t>(kBlock));
         const float* block = mean.block(before, begin, n, sum.data());
-        return GradientAnswer{.squares = sum_of_squares({block, static_cast<std::size_t>(n)})};
+        return sum_of_squares({block, static_cast<std::size_t>(n)});
     });
-    return std::sqrt(all.squares);
+    return std::sqrt(squares);
 }
 
 void ParameterStore::begin_update(const Learner::Update& update, const MeanGradient& mean,
@@ -183,37 +183,31 @@ void ParameterStore::begin_update(const Learner::Update& update, const MeanGradi
         average_->begin_version(update.samples);
         average_->add(theta_.get(), first, count);
     }
-    keeper_.prepare(update.question, first);
 }
 
-/// @param work  of a block; answers add up in the order of blocks
-GradientAnswer ParameterStore::each_block(
+/// @param work  of a block; its numbers add up in the order of blocks
+double ParameterStore::sum_over_blocks(
     LearnerPool& pool,
-    const std::function<GradientAnswer(std::int64_t begin, std::int64_t n)>& work) const {
+    const std::function<double(std::int64_t begin, std::int64_t n)>& work) const {
     const auto floats = static_cast<std::int64_t>(parameters());
     const std::int64_t blocks = (floats + kBlock - 1) / kBlock;
-    std::vector<GradientAnswer> answers(static_cast<std::size_t>(blocks));
+    std::vector<double> numbers(static_cast<std::size_t>(blocks));
     pool.run_parts(
         static_cast<int>((blocks + kBlocksPerPart - 1) / kBlocksPerPart),
         [&](int part, LearnerEngine* /*engine*/) {
             const std::int64_t first = part * kBlocksPerPart;
             for (std::int64_t i = first; i < std::min(first + kBlocksPerPart, blocks); ++i) {
-                answers[static_cast<std::size_t>(i)] =
+                numbers[static_cast<std::size_t>(i)] =
                     work(i * kBlock, std::min(kBlock, floats - i * kBlock));
             }
         },
         true);
-    GradientAnswer answer;
-    for (const GradientAnswer& part : answers) {
-        answer.add(part);
-    }
-    return answer;
+    return std::accumulate(numbers.begin(), numbers.end(), 0.0);
 }
 
 /// Floats [begin, begin + n) of the update, from the old parameters to the new ones.
-GradientAnswer ParameterStore::apply_block(const Learner::Update& update, const MeanGradient& mean,
-                                           const float* before, std::int64_t begin,
-                                           std::int64_t n) {
+double ParameterStore::apply_block(const Learner::Update& update, const MeanGradient& mean,
+                                   const float* before, std::int64_t begin, std::int64_t n) {
     thread_local std::vector<float> sum(static_cast<std::size_t>(kBlock));
     const auto count = static_cast<std::size_t>(n);
     float* const to = theta_.get() + begin;
@@ -223,7 +217,7 @@ GradientAnswer ParameterStore::apply_block(const Learner::Update& update, const 
     if (average_) {
         average_->add(theta_.get(), begin, n);
     }
-    return keeper_.ask(update.question, begin, gradient);
+    return update.ask_norm ? sum_of_squares(gradient) : 0;
 }
 
 std::uint64_t ParameterStore::digest() {

@@ -77,9 +77,9 @@ public:
     [[nodiscard]] std::unique_ptr<Optimizer> make_local_optimizer() const;
     /// @param values  of update.terms: gradient or delta, then batch statistics  @param pool helps
     /// @param clip_norm  that a mean gradient is scaled to when its norm is larger; 0: none
-    GradientAnswer apply(const Learner::Update& update,
-                         std::span<const std::shared_ptr<float>> values, LearnerPool& pool,
-                         double clip_norm = 0);
+    /// @return the squared norm of the mean gradient, if the update asks for it
+    double apply(const Learner::Update& update, std::span<const std::shared_ptr<float>> values,
+                 LearnerPool& pool, double clip_norm = 0);
     /// FNV-1a over parameters, state, optimizer.
     [[nodiscard]] std::uint64_t digest();
 
@@ -97,11 +97,11 @@ private:
     void begin_update(const Learner::Update& update, const MeanGradient& mean, const float* before);
     [[nodiscard]] double norm_of(const MeanGradient& mean, const float* before,
                                  LearnerPool& pool) const;
-    GradientAnswer each_block(
+    double sum_over_blocks(
         LearnerPool& pool,
-        const std::function<GradientAnswer(std::int64_t begin, std::int64_t n)>& work) const;
-    GradientAnswer apply_block(const Learner::Update& update, const MeanGradient& mean,
-                               const float* before, std::int64_t begin, std::int64_t n);
+        const std::function<double(std::int64_t begin, std::int64_t n)>& work) const;
+    double apply_block(const Learner::Update& update, const MeanGradient& mean, const float* before,
+                       std::int64_t begin, std::int64_t n);
 
     const Graph& graph_;
     OptimizerOptions options_;
@@ -119,7 +119,6 @@ private:
         std::uint64_t made = 0;  ///< of all versions
     } forms_;
     ReleasedCopies released_;  ///< for a delay compensation
-    GradientKeeper keeper_;
     std::optional<ParameterAverage> average_;
 };
 

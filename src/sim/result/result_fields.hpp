@@ -153,8 +153,6 @@ void result_fields(Io& io, Result& r) {
     io.value("/", "accuracy", r.accuracy);
     io.value("/", "loss", r.loss);
     io.value("/", "noise_scale", r.noise_scale);
-    io.value("/", "step_curvature", r.step_curvature);
-    io.value("/", "agreement", r.agreement);
     io.value("/", "healthy_iteration_s", r.healthy_iteration_s);
     io.value("/", "ideal_samples_s", r.ideal_samples_s);
     io.value("/", "lanes_from_s", r.lanes_from_s);

@@ -112,7 +112,7 @@ void each_of_learning(Options& o, const Visit& visit) {
 template <class Options, class Visit>
 void each_of_reports(Options& o, const Visit& visit) {
     visit({"--measure-gradients",
-           "Measure the gradients' noise scale and curvature also where no mode asks for it"},
+           "Measure the gradients' noise scale also where no mode asks for it"},
           o.measure_gradients);
     visit({"--eval-every-samples",
            "Samples between evaluations on the test group; 0: once per epoch"},

@@ -16,7 +16,7 @@ namespace {
 
 ModeSetting setting_of(const JobContext& parts, int workers) {
     ModeSetting setting = mode_setting(parts.options, workers);
-    load_chooser_files(setting.chooser);
+    setting.chooser.rate_weights = load_rate_weights(parts.options.chooser_file);
     setting.workers_at_start = std::max<std::int64_t>(1, parts.reference_batch / setting.batch);
     if (workers < setting.workers_at_start) {
         log_warn(

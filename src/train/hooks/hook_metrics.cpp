@@ -17,13 +17,10 @@ void write(TrainControl& run, const Json& line) {
     run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Inputs of choosers besides times; null: not known.
-void add_gradients(Json& line, const ClusterReport& cluster) {
-    const auto known = [](double value) {
-        return value != 0 && std::isfinite(value) ? Json(value) : Json(nullptr);
-    };
-    line["noise_scale"] = known(cluster.gradients.noise_scale);
-    line["step_curvature"] = known(cluster.gradients.curvature);
+/// Null: not known.
+Json noise_scale_of(const ClusterReport& cluster) {
+    const double value = cluster.gradients.noise_scale;
+    return value != 0 && std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
 using Column = std::pair<const char*, double (*)(const WorkerLoad&)>;
@@ -116,7 +113,7 @@ public:
         for (const Score& score : scores_of(run.task(), window.accuracy, window.loss)) {
             line[std::string(score.name)] = score.value;
         }
-        add_gradients(line, window.cluster);
+        line["noise_scale"] = noise_scale_of(window.cluster);
         add_loads(line, window.cluster);
         write(run, line);
     }

@@ -8,7 +8,6 @@
 #include "cohort/core/resource_use.hpp"
 #include "cohort/sched/plan.hpp"
 #include "core/bytes.hpp"
-#include "session/gradient_statistics.hpp"
 #include "session/lease_order.hpp"
 #include "train/protocol/push_outcomes.hpp"
 #include "train/protocol/shards.hpp"
@@ -222,12 +221,12 @@ struct ReshardedNote {
     auto fields() { return std::tie(layout, server); }
 };
 
-/// Statistics of a shard's part of an update's mean gradient, as requested by FireOrder.
+/// Squared norm of a shard's part of an update's mean gradient, when FireOrder asks for it.
 struct GradientStatsReply {
     std::int64_t version = 0;
     std::int32_t server = 0;
-    GradientAnswer answer;
-    auto fields() { return std::tie(version, server, answer); }
+    double squares = 0;
+    auto fields() { return std::tie(version, server, squares); }
 };
 
 struct WeightedPush {
@@ -264,14 +263,14 @@ struct FireOrder {
     double lr = 0;
     Work work = Work::kGradient;
     double delay_compensation = 0;     ///< lambda
-    GradientQuestion question;         ///< answered with kGradientStats
+    bool ask_norm = false;             ///< of the mean gradient; answered with kGradientStats
     std::vector<WeightedPush> pushes;  ///< in the order in which they are summed
     std::vector<ReleaseOrder> releases;
     SnapshotOrder snapshot;
     std::vector<ParametersStop> stops = {};  ///< more releases, of an update
     std::int32_t pieces = 1;                 ///< of a shard's parameters on their way over stops
     auto fields() {
-        return std::tie(version, fraction, lr, work, delay_compensation, question, pushes, releases,
+        return std::tie(version, fraction, lr, work, delay_compensation, ask_norm, pushes, releases,
                         snapshot, stops, pieces);
     }
 };

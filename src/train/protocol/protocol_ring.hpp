@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sched/plan/ring_rules.hpp"
-#include "session/gradient_statistics.hpp"
 #include "session/ring/round.hpp"
 #include "train/protocol/protocol.hpp"
 
@@ -57,13 +56,13 @@ struct RoundOrder {
     std::uint64_t group_round = 0;     ///< first of `steps` rounds of it
     std::vector<RoundMember> members;  ///< in ring order
     std::int32_t reporter = 0;         ///< worker that reports the round and takes the snapshot
-    GradientQuestion question;         ///< to it, about the mean gradient
+    bool ask_norm = false;             ///< the reporter tells that of the mean gradient
     std::uint64_t evaluation = 0;      ///< afterwards; 0: none
     std::vector<std::int32_t> evaluators;  ///< workers: the i-th of n does part i of n
     SnapshotOrder snapshot;                ///< afterwards
     auto fields() {
         return std::tie(epoch, round, membership, ring, keep, fraction, lr, work, steps, group,
-                        group_ring, group_round, members, reporter, question, evaluation,
+                        group_ring, group_round, members, reporter, ask_norm, evaluation,
                         evaluators, snapshot);
     }
 };
@@ -106,11 +105,12 @@ struct RoundReport {
     double exchange_s = 0;              ///< the reporter's
     double exposed_s = 0;
     std::uint64_t skip = 0;  ///< rounds after this one up to that number do not begin; 0: all do
-    GradientAnswer answer = kNoAnswer;
-    /// Nothing was asked, or who could answer is gone.
-    static constexpr GradientAnswer kNoAnswer{.squares = std::numeric_limits<double>::quiet_NaN(),
-                                              .product = std::numeric_limits<double>::quiet_NaN()};
-    auto fields() { return std::tie(round, version, members, exchange_s, exposed_s, skip, answer); }
+    /// Squared norm of the mean gradient; not a number: it was not asked for, or the member that
+    /// was asked is gone.
+    double squares = std::numeric_limits<double>::quiet_NaN();
+    auto fields() {
+        return std::tie(round, version, members, exchange_s, exposed_s, skip, squares);
+    }
 };
 
 /// Carried out between two mini-batches, in line with the grants.

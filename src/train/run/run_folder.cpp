@@ -134,8 +134,8 @@ void remove_checkpoint(const std::string& manifest) {
 
 /// Files that the options name for the run to read; some names may be empty.
 std::vector<std::string> input_files(const TrainOptions& options) {
-    return {options.data,           options.model,           options.init,
-            options.predictor_file, options.efficiency_file, options.chooser_file};
+    return {options.data, options.model, options.init, options.predictor_file,
+            options.chooser_file};
 }
 
 }  // namespace

@@ -182,7 +182,6 @@ std::string start_json(const JobContext& parts, const RankMap& map, const std::s
                 {"stale_momentum", word_of(options.stale_momentum)},
                 {"lr_rule", word_of(options.lr_rule)},
                 {"predictor", options.predictor},
-                {"efficiency", word_of(options.efficiency)},
                 {"inject", options.inject},
                 {"compute", options.compute},
                 {"max_lost", options.max_lost},

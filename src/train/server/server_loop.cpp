@@ -233,23 +233,23 @@ Message ServerLoop::next() {
 
 /// 1. Transfers to all ranks that get parameters are announced, nothing is sent yet.
 /// 2. The update runs through the shard; what is final leaves while the rest is computed.
-/// 3. What was asked about the update.
+/// 3. The norm of its gradient is told, if it was asked for.
 /// 4. A copy for a checkpoint, before the next update.
 void ServerLoop::fire(const FireOrder& order) {
     check_invariant(begun_, "kBegin comes before the first update");
     const FireOutput output = shard_.prepare(order);
     const auto updating = shard_.staging().busy().until_released(nullptr);
     const auto leaving = start_sending(order, output);
-    const GradientAnswer answer = shard_.fire(order, output, [&leaving](std::int64_t floats) {
+    const double squares = shard_.fire(order, output, [&leaving](std::int64_t floats) {
         for (const Leaving& one : leaving) {
             const std::int64_t final = std::max(floats, one.begin);
             one.transfer->release(one.form.of(final) - one.form.of(one.begin));
         }
     });
-    if (order.question.any() && !order.pushes.empty()) {
+    if (order.ask_norm) {
         tell_coordinator(
             MessageKind::kGradientStats,
-            GradientStatsReply{.version = order.version, .server = server_, .answer = answer});
+            GradientStatsReply{.version = order.version, .server = server_, .squares = squares});
     }
     if (!order.snapshot.checkpoint.empty()) {
         save(order.snapshot.checkpoint);

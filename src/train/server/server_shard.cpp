@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,9 +77,8 @@ FireRunner::FireRunner(ShardStore& store, Device& host, int threads, Wire wire)
     }
 }
 
-GradientAnswer FireRunner::run(const FireOrder& order, const MeanGradient& mean,
-                               const FireOutput& output,
-                               const std::function<void(std::int64_t)>& final) {
+double FireRunner::run(const FireOrder& order, const MeanGradient& mean, const FireOutput& output,
+                       const std::function<void(std::int64_t)>& final) {
     const Job job{order, mean, output, store_.velocity(), store_.optimizer().momentum()};
     if (!mean.empty()) {
         begin_update(job);
@@ -91,7 +91,7 @@ GradientAnswer FireRunner::run(const FireOrder& order, const MeanGradient& mean,
             std::memcpy(behind + store_.range().parameters(), state.data(), state.size_bytes());
         }
     }
-    return mean.empty() && output.copies.empty() ? GradientAnswer() : run_steps(job, final);
+    return mean.empty() && output.copies.empty() ? 0 : run_steps(job, final);
 }
 
 void FireRunner::begin_update(const Job& job) {
@@ -106,11 +106,9 @@ void FireRunner::begin_update(const Job& job) {
     if (!statistics.empty()) {
         fold_batch_statistics(store_.state(), statistics, kBatchNormMomentum, order.fraction);
     }
-    keeper_.prepare(order.question, range.parameters());
 }
 
-GradientAnswer FireRunner::run_steps(const Job& job,
-                                     const std::function<void(std::int64_t)>& final) {
+double FireRunner::run_steps(const Job& job, const std::function<void(std::int64_t)>& final) {
     const ProfilerRange range("update");
     const bool elsewhere = store_.other_device() != nullptr;
     const std::int64_t parameters = store_.range().parameters();
@@ -120,14 +118,14 @@ GradientAnswer FireRunner::run_steps(const Job& job,
         final(done == steps ? store_.range().floats() : done * wide);
     };
     Progress progress(steps, report);
-    std::vector<GradientAnswer> answers(static_cast<std::size_t>(steps));
+    std::vector<double> squares(static_cast<std::size_t>(steps));
     std::atomic<std::int64_t> next{0};
     const auto work = [&](int member) {
         float* sum = sums_[static_cast<std::size_t>(member)].floats();
         for (std::int64_t step = next++; step < steps; step = next++) {
             const std::int64_t begin = step * wide;
             const std::int64_t end = std::min(parameters, begin + wide);
-            answers[static_cast<std::size_t>(step)] =
+            squares[static_cast<std::size_t>(step)] =
                 elsewhere ? run_device_step(job, begin, end) : run_step(job, begin, end, sum);
             progress.done(step);
         }
@@ -138,34 +136,29 @@ GradientAnswer FireRunner::run_steps(const Job& job,
     } else {
         team.run(work);
     }
-    GradientAnswer answer;
-    for (const GradientAnswer& part : answers) {
-        answer.add(part);
-    }
-    return answer;
+    return std::accumulate(squares.begin(), squares.end(), 0.0);
 }
 
-GradientAnswer FireRunner::run_step(const Job& job, std::int64_t begin, std::int64_t end,
-                                    float* sum) {
-    GradientAnswer answer;
+double FireRunner::run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum) {
+    double squares = 0;
     const std::span<float> theta = store_.parameters();
     for (std::int64_t at = begin; at < end; at += kBlock) {
         const std::int64_t n = std::min(kBlock, end - at);
         if (!job.mean.empty()) {
             const auto count = static_cast<std::size_t>(n);
             const std::span<const float> gradient(job.mean.block(theta.data(), at, n, sum), count);
-            answer.add(keeper_.ask(job.order.question, at, gradient));
+            squares += job.order.ask_norm ? sum_of_squares(gradient) : 0;
             store_.optimizer().apply(at, theta.subspan(static_cast<std::size_t>(at), count),
                                      gradient);
         }
         copy_block(job, at, n);
     }
-    return answer;
+    return squares;
 }
 
 /// The gradient is summed here and applied on the device.
-GradientAnswer FireRunner::run_device_step(const Job& job, std::int64_t begin, std::int64_t end) {
-    GradientAnswer answer;
+double FireRunner::run_device_step(const Job& job, std::int64_t begin, std::int64_t end) {
+    double squares = 0;
     for (std::int64_t at = begin; at < end && !job.mean.empty(); at += kBlock) {
         const std::int64_t n = std::min(kBlock, end - at);
         float* sum = store_.other_device()->gradient().data() + (at - begin);
@@ -173,13 +166,13 @@ GradientAnswer FireRunner::run_device_step(const Job& job, std::int64_t begin, s
         if (gradient != sum) {
             std::copy_n(gradient, n, sum);
         }
-        answer.add(keeper_.ask(job.order.question, at, {sum, static_cast<std::size_t>(n)}));
+        squares += job.order.ask_norm ? sum_of_squares({sum, static_cast<std::size_t>(n)}) : 0;
     }
     if (!job.mean.empty()) {
         store_.apply_on_device(begin, end - begin);
     }
     copy_block(job, begin, end - begin);
-    return answer;
+    return squares;
 }
 
 void FireRunner::copy_block(const Job& job, std::int64_t at, std::int64_t n) const {
@@ -305,13 +298,13 @@ void ServerShard::remember_releases(const FireOrder& order, const FireOutput& ou
     }
 }
 
-GradientAnswer ServerShard::fire(const FireOrder& order, const FireOutput& output,
-                                 const std::function<void(std::int64_t floats)>& final) {
+double ServerShard::fire(const FireOrder& order, const FireOutput& output,
+                         const std::function<void(std::int64_t floats)>& final) {
     check_version(order);
     remember_releases(order, output);
     if (output.ready) {
         final(range().floats());
-        return {};
+        return 0;
     }
     std::vector<std::shared_ptr<const float>> pushes;
     const std::vector<std::shared_ptr<const float>> released = take_released(order);
@@ -324,7 +317,7 @@ GradientAnswer ServerShard::fire(const FireOrder& order, const FireOutput& outpu
         weights += one.coefficient;
     }
     const MeanGradient mean(std::move(terms), weights, order.delay_compensation);
-    const GradientAnswer answer = runner_.run(order, mean, output, final);
+    const double squares = runner_.run(order, mean, output, final);
     if (!order.pushes.empty()) {
         version_ = order.version;
         current_.reset();
@@ -332,7 +325,7 @@ GradientAnswer ServerShard::fire(const FireOrder& order, const FireOutput& outpu
     if (!output.copies.empty() && output.copies.front().lag == 0) {
         current_ = output.copies.front().values;
     }
-    return answer;
+    return squares;
 }
 
 void ServerShard::skip_to(std::int64_t version) {

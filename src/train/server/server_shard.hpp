@@ -38,9 +38,9 @@ public:
     FireRunner(ShardStore& store, Device& host, int threads, Wire wire);
 
     /// @param final  called as it proceeds: the first `floats` of every copy are final
-    /// @return what the order asked about the gradient
-    GradientAnswer run(const FireOrder& order, const MeanGradient& mean, const FireOutput& output,
-                       const std::function<void(std::int64_t floats)>& final);
+    /// @return the squared norm of the gradient, if the order asks for it
+    double run(const FireOrder& order, const MeanGradient& mean, const FireOutput& output,
+               const std::function<void(std::int64_t floats)>& final);
 
 private:
     struct Job {
@@ -52,16 +52,15 @@ private:
     };
 
     void begin_update(const Job& job);
-    GradientAnswer run_steps(const Job& job, const std::function<void(std::int64_t)>& final);
-    GradientAnswer run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
-    GradientAnswer run_device_step(const Job& job, std::int64_t begin, std::int64_t end);
+    double run_steps(const Job& job, const std::function<void(std::int64_t)>& final);
+    double run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
+    double run_device_step(const Job& job, std::int64_t begin, std::int64_t end);
     void copy_block(const Job& job, std::int64_t at, std::int64_t n) const;
 
     ShardStore& store_;
     Device& host_;
     Wire wire_;
     std::vector<Buffer> sums_;  ///< scratch of each thread
-    GradientKeeper keeper_;
 };
 
 /// The memory of one parameter server: its parameters and state, the optimizer with its state,
@@ -98,10 +97,10 @@ public:
     /// Carries the order out from the first float to the last: sums its pushes, updates, copies.
     /// @param output prepare()'s for this order
     /// @param final  called as it proceeds: the first `floats` of every copy are final
-    /// @return this shard's part of what the order asked. Errors: PeerError, UsageError for numbers
-    /// that no update can have.
-    GradientAnswer fire(const FireOrder& order, const FireOutput& output,
-                        const std::function<void(std::int64_t floats)>& final);
+    /// @return the squared norm of this part of the mean gradient, if the order asks for it.
+    /// Errors: PeerError, UsageError for numbers that no update can have.
+    double fire(const FireOrder& order, const FireOutput& output,
+                const std::function<void(std::int64_t floats)>& final);
     /// All of a copy that prepare() made, as it is sent. @param wire  that of the job, or kF32
     [[nodiscard]] std::span<const std::byte> as_sent(const float* copy, Wire wire) const noexcept;
     /// An update whose pushes are all discarded: only the version changes.

@@ -145,8 +145,8 @@ inline double synchronous_update(Learner& learner, const std::vector<LeaseSlice>
              .worker = worker,
              .version = version - 1});
     }
-    update.question.norm = true;
-    return learner.apply(update).squares;
+    update.ask_norm = true;
+    return learner.apply(update);
 }
 
 /// The same update of that one.

@@ -69,13 +69,13 @@ inline bool stage(ServerShard& shard, const TestPush& push) {
     return shard.staging().arrived(push.id);
 }
 
-/// Carries an order out. @param answer  adds what the order asked  @return what it left
-inline FireOutput fire(ServerShard& shard, const FireOrder& order,
-                       GradientAnswer* answer = nullptr) {
+/// Carries an order out. @param squares  the gradient's are added, if the order asks for them
+/// @return what it left
+inline FireOutput fire(ServerShard& shard, const FireOrder& order, double* squares = nullptr) {
     FireOutput output = shard.prepare(order);
-    const GradientAnswer said = shard.fire(order, output, [](std::int64_t) {});
-    if (answer != nullptr) {
-        answer->add(said);
+    const double told = shard.fire(order, output, [](std::int64_t) {});
+    if (squares != nullptr) {
+        *squares += told;
     }
     return output;
 }
@@ -91,18 +91,18 @@ public:
         }
     }
 
-    /// @return what all shards together say of what the order asked
-    GradientAnswer update(const std::vector<TestPush>& pushes, const FireOrder& order) {
-        GradientAnswer answer;
+    /// @return the squared norm of the mean gradient, if the order asks for it
+    double update(const std::vector<TestPush>& pushes, const FireOrder& order) {
+        double squares = 0;
         for (const auto& shard : shards_) {
             for (const TestPush& push : pushes) {
                 if (!stage(*shard, push)) {
                     throw std::logic_error("a push was discarded");
                 }
             }
-            fire(*shard, order, &answer);
+            fire(*shard, order, &squares);
         }
-        return answer;
+        return squares;
     }
 
     [[nodiscard]] std::vector<float> parameters() const {

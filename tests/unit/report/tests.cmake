@@ -1,3 +1,3 @@
 cohort_add_unit_tests(report LIBS cohort::report fmt::fmt TOPICS
-  chooser comparison efficiency experiment fleet_page plan run_log run_page sweep)
+  chooser comparison experiment fleet_page plan run_log run_page sweep)
 cohort_add_unit_tests(report LIBS cohort::report fmt::fmt PROPERTIES TIMEOUT 1800 TOPICS page)

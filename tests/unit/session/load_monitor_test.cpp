@@ -87,10 +87,10 @@ TEST(LoadMonitor, AWorkerThatIsLostIsForgottenEverywhere) {
 TEST(LoadMonitor, WhatWasNotMeasuredStaysAsItWas) {
     LoadMonitor desk(kWorkers, kBatch, 0, nullptr);
     desk.measured(GradientFacts{.noise_scale = 100});
-    desk.measured(GradientFacts{.noise_scale = 0, .curvature = 7});
+    desk.measured(GradientFacts{.noise_scale = 0, .loss = 7});
     const LoadView& view = desk.view();
     EXPECT_EQ(view.gradients.noise_scale, 100);
-    EXPECT_EQ(view.gradients.curvature, 7);
+    EXPECT_EQ(view.gradients.loss, 7);
 }
 
 TEST(LoadMonitor, TheLossIsSmoothed) {

@@ -55,8 +55,8 @@ struct FakeRing final : RingDriver {
 
 std::vector<int> riders_of(const Round& round) {
     std::vector<int> workers;
-    for (const RoundRider& rider : round.riders) {
-        workers.push_back(rider.push.worker);
+    for (const PushId& rider : round.riders) {
+        workers.push_back(rider.worker);
     }
     return workers;
 }

@@ -8,26 +8,21 @@ double RingGradients::noise_scale() const {
                                            : context_.parts.options.noise_scale;
 }
 
-GradientQuestion RingGradients::ask(Round& round) {
-    const GradientQuestion question = context_.session().gradients().ask(fire_of(round));
-    round.asked = question.any();
-    return question;
+bool RingGradients::ask(Round& round) {
+    round.asked = context_.session().gradients().ask(fire_of(round));
+    return round.asked;
 }
 
-/// The update that the newest round will be, its pushes riders' first. Members compute on what the
-/// rounds before it leave.
+/// The update that the newest round will be, as far as it is known: its pushes, riders' first.
+/// Members compute on what the rounds before it leave.
 Fire RingGradients::fire_of(const Round& round) const {
     const UpdateEngine& engine = context_.engine();
     Fire fire{.version = static_cast<std::int64_t>(round.number),
-              .samples = round.samples,
-              .fraction = round.fraction,
-              .lr_scale = engine.plan().lr_scale,
               .work = round.work,
               .pushes = {},
               .releases = {}};
-    for (const RoundRider& rider : round.riders) {
-        fire.pushes.push_back(
-            {.ticket = *context_.ring.riders.at(rider.push).ticket, .lag = rider.lag});
+    for (const PushId& rider : round.riders) {
+        fire.pushes.push_back({.ticket = *context_.ring.riders.at(rider).ticket});
     }
     const auto before = static_cast<std::int64_t>(context_.ring.rounds.rounds().size()) - 1;
     for (const RoundMember& member : round.members) {
@@ -40,7 +35,7 @@ Fire RingGradients::fire_of(const Round& round) const {
     return fire;
 }
 
-void RingGradients::answered(const Round& round, const GradientAnswer& answer,
+void RingGradients::answered(const Round& round, double squares,
                              const std::vector<PushTicket>& pushes) {
     if (!round.asked) {
         return;
@@ -49,12 +44,12 @@ void RingGradients::answered(const Round& round, const GradientAnswer& answer,
     for (const PushTicket& push : pushes) {
         norms.push_back(push.gradient_norm);
     }
-    context_.session().gradients().answered(static_cast<std::int64_t>(round.number), answer, norms);
+    context_.session().gradients().answered(static_cast<std::int64_t>(round.number), squares,
+                                            norms);
 }
 
 void RingGradients::withdrawn(const Round& round) {
-    context_.session().gradients().withdrawn(static_cast<std::int64_t>(round.number),
-                                             round.samples);
+    context_.session().gradients().withdrawn(static_cast<std::int64_t>(round.number));
 }
 
 bool RingGradients::halve(std::int64_t samples) {

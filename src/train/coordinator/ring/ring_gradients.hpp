@@ -14,11 +14,10 @@ class RingGradients {
 public:
     explicit RingGradients(RingContext& context) : context_(context) {}
 
-    /// What to ask of the round that is granted now.
-    [[nodiscard]] GradientQuestion ask(Round& round);
-    /// @param pushes  of the round, riders' first
-    void answered(const Round& round, const GradientAnswer& answer,
-                  const std::vector<PushTicket>& pushes);
+    /// Whether to ask for the norm of the mean gradient of the round that is granted now.
+    [[nodiscard]] bool ask(Round& round);
+    /// @param squares  see RoundReport  @param pushes  of the round, riders' first
+    void answered(const Round& round, double squares, const std::vector<PushTicket>& pushes);
     /// The round is skipped or aborted.
     void withdrawn(const Round& round);
     /// Whether a rider's next lease is to be computed as two halves.

@@ -90,8 +90,8 @@ std::vector<std::uint64_t> RingLeases::granted() const {
         for (const RoundMember& member : round.members) {
             leases.push_back(member.lease);
         }
-        for (const RoundRider& rider : round.riders) {
-            leases.push_back(context_.ring.riders.at(rider.push).ticket->lease);
+        for (const PushId& rider : round.riders) {
+            leases.push_back(context_.ring.riders.at(rider).ticket->lease);
         }
     }
     return leases;

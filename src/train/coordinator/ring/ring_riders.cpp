@@ -91,9 +91,9 @@ void RingRiders::discard(int parent, const PushId& push) const {
 }
 
 void RingRiders::applied(const Round& round) {
-    for (const RoundRider& rider : round.riders) {
-        const RiderGradient gradient = context_.ring.riders.settle(rider.push);
-        WorkerRole& role = roles_.at(rider.push.worker);
+    for (const PushId& rider : round.riders) {
+        const RiderGradient gradient = context_.ring.riders.settle(rider);
+        WorkerRole& role = roles_.at(rider.worker);
         role.giver = *gradient.parent;
         role.round = round.number;
         role.reference = context_.engine().reference_batches();
@@ -116,9 +116,9 @@ void RingRiders::forget(int worker) {
 }
 
 void RingRiders::forget_lost(const Round& round) {
-    for (const RoundRider& rider : round.riders) {
-        if (!context_.ring.roster.seat(rider.push.worker).live) {
-            forget(rider.push.worker);
+    for (const PushId& rider : round.riders) {
+        if (!context_.ring.roster.seat(rider.worker).live) {
+            forget(rider.worker);
         }
     }
 }

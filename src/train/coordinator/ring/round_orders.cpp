@@ -7,7 +7,7 @@ namespace cohort {
 void RoundOrders::send(Round& round) {
     weigh(round);
     RoundOrder order = order_of(round);
-    order.question = gradients_.ask(round);
+    order.ask_norm = gradients_.ask(round);
     requests_.attach(order, context_.observer.decide(context_.session().counts().samples_applied +
                                                      context_.ring.rounds.samples()));
     for (const RoundMember& member : round.members) {
@@ -23,13 +23,10 @@ void RoundOrders::weigh(Round& round) const {
     round.noise_scale = gradients_.noise_scale();
     round.fraction = update_fraction(engine.plan(), round.work, round.samples,
                                      context_.parts.reference_batch, round.noise_scale);
-    for (RoundRider& rider : round.riders) {
-        rider.lag = reached - roles_.at(rider.push.worker).reference;
-        for (RoundMember& member : round.members) {
-            for (RiderPush& push : member.riders) {
-                if (push.push == rider.push && engine.plan().look_ahead) {
-                    push.lag = rider.lag;
-                }
+    for (RoundMember& member : round.members) {
+        for (RiderPush& rider : member.riders) {
+            if (engine.plan().look_ahead) {
+                rider.lag = reached - roles_.at(rider.push.worker).reference;
             }
         }
     }

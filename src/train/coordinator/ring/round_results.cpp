@@ -115,8 +115,8 @@ BatchResult RoundResults::sum_of(const Round& round, const RoundReport& report) 
         result.loss_sum += member.loss_sum;
         result.correct += member.correct;
     }
-    for (const RoundRider& rider : round.riders) {
-        const RiderGradient& gradient = context_.ring.riders.at(rider.push);
+    for (const PushId& rider : round.riders) {
+        const RiderGradient& gradient = context_.ring.riders.at(rider);
         result.samples += gradient.ticket->samples;
         result.loss_sum += gradient.ticket->loss_sum;
         result.correct += gradient.correct;
@@ -154,7 +154,7 @@ void RoundResults::apply(const Round& round, const RoundReport& report, const Ba
         update.gradient_norm += ticket.gradient_norm / static_cast<double>(tickets_.size());
         context_.leases().open().applied(ticket.lease);
     }
-    gradients_.answered(round, report.answer, tickets_);
+    gradients_.answered(round, report.squares, tickets_);
     context_.session().updated(*fire_);
     context_.observer.updated(update);
 }
@@ -163,8 +163,8 @@ void RoundResults::apply(const Round& round, const RoundReport& report, const Ba
 std::vector<PushTicket> RoundResults::pushes_of(const Round& round, const RoundReport& report) {
     const UpdateEngine& engine = context_.engine();
     std::vector<PushTicket> pushes;
-    for (const RoundRider& rider : round.riders) {
-        pushes.push_back(*context_.ring.riders.at(rider.push).ticket);
+    for (const PushId& rider : round.riders) {
+        pushes.push_back(*context_.ring.riders.at(rider).ticket);
     }
     for (std::size_t i = 0; i < report.members.size(); ++i) {
         const RoundMember& member = round.members[i];

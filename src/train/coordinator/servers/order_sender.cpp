@@ -51,7 +51,7 @@ void OrderSender::apply(const UpdateOrder& update, const Fire& fire) {
                     .lr = update.learning_rate,
                     .work = update.work,
                     .delay_compensation = update.delay_compensation,
-                    .question = update.question};
+                    .ask_norm = update.ask_norm};
     for (const UpdateOrder::Term& term : update.terms) {
         order.pushes.push_back(
             {.push = term.push, .coefficient = term.coefficient, .version = term.version});

@@ -141,9 +141,9 @@ void ServersUpdateDriver::arrived(const PushReceived& staged) {
 
 void ServersUpdateDriver::arrived(const GradientStatsReply& summed) {
     Measured& update = measured_[summed.version];
-    update.answer.add(summed.answer);
+    update.squares += summed.squares;
     if (++update.parts == comm_.map.servers) {
-        session_.gradients().answered(summed.version, update.answer);
+        session_.gradients().answered(summed.version, update.squares);
         measured_.erase(summed.version);
     }
 }

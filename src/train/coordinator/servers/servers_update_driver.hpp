@@ -41,9 +41,9 @@ public:
     std::string servers(const std::string& words) override;
 
 private:
-    /// What the shards that have answered say of an update's gradient.
+    /// Of an update's mean gradient, from the shards that have answered.
     struct Measured {
-        GradientAnswer answer;
+        double squares = 0;
         int parts = 0;
     };
 

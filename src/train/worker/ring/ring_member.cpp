@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
@@ -41,27 +42,26 @@ bool RingMember::round(const RoundOrder& order) {
         return false;
     }
     model_.set_last_round(order.round);
-    GradientAnswer told = RoundReport::kNoAnswer;
+    double squares = std::numeric_limits<double>::quiet_NaN();
     if (std::all_of(sum->summaries.begin(), sum->summaries.end(),
                     [](const RoundSummary& summary) { return summary.finite; })) {
         if (order.work == Work::kGradient) {
             model_.clip(*sum);
         }
-        told = answer(order, *sum);
+        if (order.ask_norm && context_.worker() == order.reporter) {
+            squares = squares_of(*sum);
+        }
         const Clock::Seconds start = context_.clock().now();
         model_.apply(order, *sum);
         rounds_.applied((context_.clock().now() - start).count());
         release_riders(order, *mine);
     } else {
         rounds_.aborted(order);
-        if (order.question.keep) {
-            kept_.clear();
-        }
     }
     for (const RoundSummary& summary : sum->summaries) {
         skip_ = std::max(skip_, summary.skip);
     }
-    report(order, *sum, told);
+    report(order, *sum, squares);
     return true;
 }
 
@@ -89,18 +89,8 @@ void RingMember::release_riders(const RoundOrder& order, const RoundMember& mine
     }
 }
 
-/// What the coordinator asks about the round's mean gradient: the answer of the round's reporter.
-/// Of any other member a kept gradient would be outdated when it reports again, so it is dropped.
-GradientAnswer RingMember::answer(const RoundOrder& order, const MemberRounds::Sum& sum) {
-    GradientAnswer answer = RoundReport::kNoAnswer;
-    const GradientQuestion& asked = order.question;
-    if (!asked.any()) {
-        return answer;
-    }
-    if (context_.worker() != order.reporter) {
-        kept_.clear();
-        return answer;
-    }
+/// Squared norm of the round's mean gradient.
+double RingMember::squares_of(const MemberRounds::Sum& sum) const {
     const std::size_t parameters = context_.replica().parameters().size();
     std::vector<float> copied;
     if (sum.floats.empty() || sum.on_device) {
@@ -108,26 +98,14 @@ GradientAnswer RingMember::answer(const RoundOrder& order, const MemberRounds::S
         context_.compute().copy(copied, sum.floats.empty() ? context_.replica().gradients()
                                                            : sum.floats.first(parameters));
     }
-    const std::span<const float> gradient =
-        copied.empty() ? std::span<const float>(sum.floats.first(parameters)) : copied;
-    if (asked.norm) {
-        answer.squares = sum_of_squares(gradient);
-    }
-    if (asked.compare && !kept_.empty()) {
-        answer.product = dot(gradient, kept_);
-        kept_.clear();
-    }
-    if (asked.keep) {
-        kept_.assign(gradient.begin(), gradient.end());
-    }
-    return answer;
+    return sum_of_squares(copied.empty() ? std::span<const float>(sum.floats.first(parameters))
+                                         : std::span<const float>(copied));
 }
 
-void RingMember::report(const RoundOrder& order, const MemberRounds::Sum& sum,
-                        const GradientAnswer& answer) {
+void RingMember::report(const RoundOrder& order, const MemberRounds::Sum& sum, double squares) {
     RoundReport report{.round = order.round, .version = model_.version(), .members = sum.summaries};
     report.skip = skip_ > order.round ? skip_ : 0;
-    report.answer = answer;
+    report.squares = squares;
     report.exchange_s = sum.times.exchange_s;
     report.exposed_s = sum.times.exposed_s;
     if (context_.worker() == order.reporter) {
@@ -145,11 +123,6 @@ void RingMember::evaluate(const RoundOrder& order) {
                            .part = static_cast<std::int32_t>(mine - order.evaluators.begin()),
                            .parts = static_cast<std::int32_t>(order.evaluators.size())});
     }
-}
-
-void RingMember::leave() {
-    kept_.clear();
-    model_.set_last_round(0);
 }
 
 void RingMember::restart() {

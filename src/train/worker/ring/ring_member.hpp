@@ -37,7 +37,7 @@ public:
     [[nodiscard]] bool discard(PushId push) { return staged_.erase(push) != 0; }
 
     /// The worker becomes a rider, or gets the state of another member.
-    void leave();
+    void leave() { model_.set_last_round(0); }
     /// The worker restarts: nothing from before counts.
     void restart();
     void forget_report() { last_report_ = {}; }
@@ -53,10 +53,9 @@ private:
     [[nodiscard]] std::vector<AddedPush> pushes_of(const RoundOrder& order,
                                                    const RoundMember& mine) const;
     void release_riders(const RoundOrder& order, const RoundMember& mine);
-    void report(const RoundOrder& order, const MemberRounds::Sum& sum,
-                const GradientAnswer& answer);
+    void report(const RoundOrder& order, const MemberRounds::Sum& sum, double squares);
     void evaluate(const RoundOrder& order);
-    [[nodiscard]] GradientAnswer answer(const RoundOrder& order, const MemberRounds::Sum& sum);
+    [[nodiscard]] double squares_of(const MemberRounds::Sum& sum) const;
 
     WorkerContext& context_;
     RingModel& model_;
@@ -65,7 +64,6 @@ private:
     std::uint64_t done_ = 0;
     std::uint64_t skip_ = 0;   ///< rounds up to this one do not begin
     RoundReport last_report_;  ///< of the model's last round
-    std::vector<float> kept_;  ///< mean gradient of a round, to be compared; empty: none
 };
 
 }  // namespace cohort

@@ -73,13 +73,15 @@ TEST(Adaptive, APersistentStragglerIsAnsweredWithinFiveIterations) {
 }
 
 /// With 10 % of noise the slowest of eight takes 14 % longer than they do on average: not to wait
-/// for it pays. That is found once.
-TEST(Adaptive, ANoisyHealthyHourIsAnsweredOnce) {
+/// for it pays. Each kind of plan is tried once at most.
+TEST(Adaptive, ANoisyHealthyHourIsAnsweredSoonAndForGood) {
     ChooserRun run("adaptive", 8,
                    slow_third(
                        1, [](double) { return false; }, 0.1));
     run.until(3600);
-    EXPECT_THAT(run.changes, SizeIs(1));
+    EXPECT_THAT(run.changes, SizeIs(Le(3U))) << changes_of(run);
+    EXPECT_EQ(run.changes.back().to, "quorum:4");
+    EXPECT_LT(run.changes.back().at_s, 60) << changes_of(run);
 }
 
 TEST(Adaptive, FlickeringFasterThanAChangePaysIsNotAnswered) {

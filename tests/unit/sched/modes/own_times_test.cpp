@@ -315,5 +315,15 @@ TEST(TimeDraws, AreRepeatable) {
     EXPECT_NE(records.times.draw(3, 20, 1).factors, records.times.draw(3, 20, 2).factors);
 }
 
+/// A full network makes the newest pushes longer than the level knows: a local step, which moves
+/// nothing, takes the time of its computing all the same.
+TEST(OwnTimes, LocalStepsTakeTimeWhenTransfersHaveBecomeLonger) {
+    Records records;
+    const auto compute = [](int) { return 0.1; };
+    records.iterate(40, compute, kBatch, 0.05);
+    records.iterate(3, compute, kBatch, 0.4);
+    EXPECT_GT(records.times.estimate().own_s(3, kBatch, 16), 16 * 0.1 / 3);
+}
+
 }  // namespace
 }  // namespace cohort

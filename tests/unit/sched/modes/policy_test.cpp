@@ -337,6 +337,19 @@ TEST(SapsAuto, AsksForGradientsAndANumberDoesNot) {
               SyncPlan::LagAction::kDrop);
 }
 
+TEST(AdaptivePolicy, AsksForGradientsWhereTheirNoiseSetsTheSizeOfUpdates) {
+    ModeSetting setting{.live = {true, true}, .batch = kBatch, .own_seconds = {}};
+    for (const auto rule : {SyncPlan::LrUnit::kPerSample, SyncPlan::LrUnit::kAdaScale}) {
+        setting.lr_rule = rule;
+        const auto policy = make_policy("adaptive", setting);
+        (void)policy->start();
+        EXPECT_EQ(policy->wants_gradients(), rule == SyncPlan::LrUnit::kAdaScale);
+        const auto learned = make_policy("star-ml", setting);
+        (void)learned->start();
+        EXPECT_TRUE(learned->wants_gradients()) << "its regressor looks at the noise scale";
+    }
+}
+
 TEST(SyncSwitch, IsSsgdForItsShareThenAsgd) {
     PolicyRun run("sync-switch:0.25", {1, 1});
     EXPECT_EQ(run.plan.name, "ssgd");

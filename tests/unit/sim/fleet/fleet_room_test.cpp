@@ -119,7 +119,7 @@ TEST(FleetRoom, AChooserDoesNotGetAPlanThatDoesNotFit) {
             EXPECT_NE(refusal.from, refusal.to);
             EXPECT_FALSE(refusal.losses.contains(refusal.job));
             EXPECT_TRUE(refusal.gain < 0 || !refusal.losses.empty())
-                << refusal.to << " costs nobody anything";
+                << refusal.to << " gains " << refusal.gain << " and costs nobody anything";
             freer += refusal.from == "ssgd" && refusal.to == "asgd" ? 1 : 0;
         }
         EXPECT_GT(freer, 0) << rule << ": who waits for nobody takes more of the card";
@@ -156,7 +156,7 @@ TEST(FleetRoom, WhoHasLessLeftGoesFirstAndNobodyEndsLater) {
 class LaterFailing final : public Learner {
 public:
     explicit LaterFailing(int updates) : left_(updates) {}
-    GradientAnswer apply(const Update& update) override {
+    double apply(const Update& update) override {
         if (--left_ == 0) {
             throw std::runtime_error("the disk burns");
         }

@@ -155,7 +155,7 @@ TEST(FleetRun, RepeatsItselfWhateverTheThreads) {
 class FailingLearner final : public Learner {
 public:
     explicit FailingLearner(int updates) : left_(updates) {}
-    GradientAnswer apply(const Update& update) override {
+    double apply(const Update& update) override {
         if (--left_ == 0) {
             throw std::runtime_error("the disk burns");
         }

@@ -191,14 +191,12 @@ TEST(LearnerLocal, AnUpdateByADeltaIsTheOptimizers) {
     LoneTrainer server(tiny_options());
     const std::vector<float> delta = lone_delta(lone, slice(0, 24), 2);
     const auto work = learner->start(delta_job(*learner, slice(0, 24), 2));
-    const double squares = learner
-                               ->apply({.version = 1,
-                                        .fraction = 0.5,
-                                        .lr = kLr,
-                                        .work = Work::kDelta,
-                                        .terms = {{.work = work}},
-                                        .question = {.norm = true}})
-                               .squares;
+    const double squares = learner->apply({.version = 1,
+                                           .fraction = 0.5,
+                                           .lr = kLr,
+                                           .work = Work::kDelta,
+                                           .terms = {{.work = work}},
+                                           .ask_norm = true});
     EXPECT_NEAR(squares, sum_of_squares(delta), 1e-9 * squares);
     server.optimizer->begin_delta(0.5, kLr);
     server.optimizer->apply(0, server.replica.parameters(), delta);

@@ -72,8 +72,6 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
         {"--noise-scale", [](auto& o) { o.noise_scale = 10; }},
         {"--predictor", [](auto& o) { o.predictor = "tarot"; }},
         {"--predictor-file", [](auto& o) { o.predictor = "ewma", o.predictor_file = "m.toml"; }},
-        {"--efficiency-file",
-         [](auto& o) { o.efficiency = EfficiencySource::kPrior, o.efficiency_file = "e"; }},
         {"--momentum", [](auto& o) { o.momentum = 1; }},
         {"--weight-decay", [](auto& o) { o.weight_decay = -1; }},
         {"--target-accuracy", [](auto& o) { o.target_accuracy = 88; }},
@@ -98,13 +96,10 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
 TEST(SimulateOptionsTest, ChoosersAreToldWhatWasAskedFor) {
     SimulateOptions options = usable();
     options.predictor = "oracle";
-    options.efficiency_file = "e.toml";
     options.chooser_file = "c.toml";
     options.record_rates = true;
     const ChooserOptions chooser = mode_setting(checked(options)).chooser;
     EXPECT_EQ(chooser.predictor, "oracle");
-    EXPECT_EQ(chooser.efficiency, EfficiencySource::kModel);
-    EXPECT_EQ(chooser.efficiency_file, "e.toml");
     EXPECT_EQ(chooser.chooser_file, "c.toml");
     EXPECT_TRUE(chooser.record_rates);
 }

@@ -282,7 +282,7 @@ TEST(FlowServers, AnUpdateSaysWhatItIsMadeOf) {
     ASSERT_EQ(fire.pushes.size(), 2U);
     EXPECT_EQ(fire.pushes[0].coefficient, 0.5);
     EXPECT_EQ(fire.pushes[0].version, 1);
-    EXPECT_FALSE(fire.question.any());
+    EXPECT_FALSE(fire.ask_norm);
     ASSERT_EQ(rig.run.records.size(), rig.run.outcomes.size() + 0U);
     EXPECT_GE(rig.run.records[0].own_s(), 3) << "input and computing, not the exchange";
     EXPECT_LT(rig.run.records[0].own_s() - rig.run.records[0].transfer_s(), 4);

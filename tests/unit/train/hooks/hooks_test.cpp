@@ -255,14 +255,12 @@ TEST_F(TrainHooks, MetricsRecordWhatGradientsTell) {
     const auto hook = make_metrics_hook();
     hook->on_start(run);
     run.tell_step(*hook, run.step(20, 1));
-    run.cluster_report.gradients = {.noise_scale = 256, .curvature = 0.5};
+    run.cluster_report.gradients = {.noise_scale = 256};
     run.tell_step(*hook, run.step(20, 1));
     const auto lines = metrics_lines();
     ASSERT_EQ(lines.size(), 2U);
     EXPECT_TRUE(lines[0]["noise_scale"].is_null());
-    EXPECT_TRUE(lines[0]["step_curvature"].is_null());
     EXPECT_EQ(lines[1]["noise_scale"], 256);
-    EXPECT_EQ(lines[1]["step_curvature"], 0.5);
 }
 
 TEST_F(TrainHooks, NanGuardNamesTheWorkers) {

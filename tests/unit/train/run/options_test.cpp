@@ -230,7 +230,6 @@ TEST(TrainOptions, ChoosersAreToldWhatWasAskedFor) {
     options.predictor = "ewma";
     const ChooserOptions chooser = mode_setting(options, 2).chooser;
     EXPECT_EQ(chooser.predictor, "ewma");
-    EXPECT_EQ(chooser.efficiency, EfficiencySource::kModel);
 }
 
 TEST(RunIdentity, IsTheDatasetsContentNotItsPath) {

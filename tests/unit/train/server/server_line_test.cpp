@@ -195,12 +195,12 @@ TEST_F(Line, PushesAreReportedWithWhatTheReferenceSays) {
     EXPECT_EQ(compared.reference_dot, compared.reference_squares);
 
     FireOrder update = fire_order(1, {same});
-    update.question.norm = true;
+    update.ask_norm = true;
     order(MessageKind::kFire, update);
     const auto summed = decode<GradientStatsReply>(
         receive(coordinator(), Port::kCoordinator, MessageKind::kGradientStats).body);
     EXPECT_EQ(summed.version, 1);
-    EXPECT_NEAR(summed.answer.squares, compared.reference_squares, 1e-9 * summed.answer.squares);
+    EXPECT_NEAR(summed.squares, compared.reference_squares, 1e-9 * summed.squares);
     stop();
     EXPECT_EQ(errors_, std::vector<std::string>{});
 }

@@ -10,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
+#include "session/gradient_statistics.hpp"
 #include "support/train/worker_rig.hpp"
 #include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/protocol/protocol_ring.hpp"
