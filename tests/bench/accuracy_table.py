@@ -12,9 +12,9 @@ A case is a --pattern of `cohort simulate`, or made of the recordings in data/re
     mixed:NAME:NAME    four workers of each
 Each case: time [95 % interval over the seeds], samples (n), runs that missed the target, changes of plan. "best": the
 fixed mode that is fastest on the other seeds, over all seeds; the last column is the last mode's time relative to it.
-A run that missed counts with the time of its whole budget. Runs are kept in RESULTS and not repeated: of a chooser by the
-program's contents, of fixed modes by their options only: after a change of the simulator begin with an empty folder. OPTIONS go to every run, in place of those that it has by
-itself. Three seconds of processor time a run.
+A run that missed counts with the time of its whole budget. OPTIONS go to every run, in place of those that it has by
+itself. Three seconds of processor time a run. Runs are kept in RESULTS and not repeated: of choosers by the program's
+contents, of fixed modes by their options only, so a change of the simulator wants an empty folder.
 """
 import argparse
 import concurrent.futures
@@ -38,10 +38,11 @@ UNTRAINED = ("--no-train --model smallcnn --time-as resnet50 --workers 8 --serve
 EXPECTED = (*CASES, *("jitter:1.2 jitter:1.3:pareto:0.3:0.3 transient:20 bandwidth:5 bandwidth:3 server-hot:3 colocated:4 "
                       "persistent:2 persistent:5 delay:3 clustered:3 heterogeneous:3 blip:20 blip:5").split())
 REFERENCE_BATCH = 8 * 64
-COSTS = pathlib.Path(__file__).resolve().parents[2] / "include/cohort/sched/efficiency.hpp"
-FINER, LAG = (float(re.search(rf"{name} = ([0-9.]+);", COSTS.read_text())[1]) for name in ("kFiner", "kLag"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COSTS = (ROOT / "include/cohort/sched/efficiency.hpp").read_text()
+FINER, LAG = (float(re.search(rf"{name} = ([0-9.]+);", COSTS)[1]) for name in ("kFiner", "kLag"))
 CHOOSERS = ("adaptive", "star-", "ssgd-or-asgd")
-RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "data" / "recordings"
+RECORDINGS = ROOT / "data" / "recordings"
 
 
 def recording(name):
