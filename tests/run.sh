@@ -70,7 +70,8 @@ if command -v ccache >/dev/null; then
 fi
 cmake --preset "$preset" "${configure[@]}"
 if [[ -n $label ]]; then
-    ctest --test-dir "$build" --print-labels | grep -qx "  $label" || wrong "no test has the label '$label'"
+    labels=$(ctest --test-dir "$build" --print-labels)
+    grep -qx "  $label" <<<"$labels" || wrong "no test has the label '$label'"
     ctest_options+=(-L "^$label\$")
 fi
 if [[ $label != long ]]; then

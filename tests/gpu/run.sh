@@ -58,7 +58,7 @@ if [[ ! -r $here/entries.tsv || ! -x $here/bin/cohort ]]; then
     exit 3
 fi
 needed=$(cat "$here/glibc") found=$(getconf GNU_LIBC_VERSION 2>/dev/null | cut -d' ' -f2)
-if [[ $(uname -m) != x86_64 || $(printf '%s\n' "$needed" "$found" | sort -V | head -n 1) != "$needed" ]]; then
+if [[ $(uname -m) != x86_64 || $(printf '%s\n' "$needed" "$found" | sort -V | sed -n 1p) != "$needed" ]]; then
     echo "run.sh: the programs need x86_64 and glibc >= $needed; here: $(uname -m), glibc ${found:-unknown}" >&2
     exit 3
 fi
@@ -134,7 +134,7 @@ has_torch() { [[ -r $torch_engine ]] && "$python" -c 'import torch' 2>/dev/null;
 machine() {
     local smi=name,driver_version,memory.total,memory.free,clocks.sm,clocks.max.sm,temperature.gpu,power.limit
     local facts
-    facts=$(nvidia-smi --query-gpu=$smi --format=csv,noheader,nounits 2>&1 | head -n 1)
+    facts=$(nvidia-smi --query-gpu=$smi --format=csv,noheader,nounits 2>&1 | sed -n 1p)
     printf '{"record": "machine", "gpu": "%s", "gpu_fields": "%s", "cores": %d, "memory_mib": %d, "glibc": "%s", "kernel": "%s", "python": "%s", "torch": "%s", "cohort": "%s"}\n' \
         "$(quoted "$facts")" "$smi" "$(nproc)" "$(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) / 1024))" "$found" \
         "$(uname -r)" "$(quoted "$("$python" --version 2>&1)")" \
@@ -164,7 +164,7 @@ entry() {
     tests=$(grep -oE '\[  PASSED  \] [0-9]+' "$log" 2>/dev/null | grep -oE '[0-9]+$' | tail -n 1)
     printf '{"record": "test", "call": %d, "name": "%s", "status": "%s", "tests": %d, "seconds": %d, "exit_code": %d, "why": "%s"}\n' \
         "$call" "$name" "$word" "${tests:-0}" $(($(date +%s) - begin)) "$status" \
-        "$(quoted "$(grep -E '^\[  FAILED  \]|error|Error' "$log" 2>/dev/null | head -n 1)")" >>"$results"
+        "$(quoted "$(grep -E '^\[  FAILED  \]|error|Error' "$log" 2>/dev/null | sed -n 1p)")" >>"$results"
     if [[ $word != passed ]]; then
         touch "$failed"
         echo "$name: $word"

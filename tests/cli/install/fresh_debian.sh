@@ -47,7 +47,7 @@ fi
 # The mirror that this machine's own packages come from.
 mirror() {
     # shellcheck disable=SC2016  # for apt-get
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' 'Component: main' | head -n 1
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' 'Component: main' | sed -n 1p
 }
 
 if [[ ! -e $root/root/cohort ]]; then
