@@ -30,7 +30,7 @@ if [[ $words != *prte_hnp_uri* ]]; then
     words="$words && $check"
 else # its first process stays for as long as the daemon, which it has made
     daemon=prted
-    words="{ $words; } </dev/null >/dev/null 2>&1 & $check \$!"
+    words="said=\$(mktemp) || said=/dev/null; { $words; } </dev/null >\"\$said\" 2>&1 & $check \$! \"\$said\""
 fi
 code=0
 timeout --kill-after=1 30 "${agent[@]}" "$host" "$words" <"$here/daemon.sh" || code=$?

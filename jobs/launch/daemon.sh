@@ -1,12 +1,15 @@
 # Part of ../launch.sh, run on a host by agent.sh: waits until the host's daemon (orted, with Open MPI 5
 # prted) has reached mpirun.
 # $1, $2: mpirun's addresses and the daemon's number, both on its command line; $3: at most so many seconds;
-# $4: the process that starts the daemon, if that goes on.
+# $4, $5: the process that starts the daemon, if that goes on, and the file with what both say, which is
+# shown if the daemon has not reached mpirun.
 # Ends with 0; 97: there is no such daemon any more; 98: the time is up, the daemon is ended.
 # shellcheck shell=sh
 trap '' HUP TERM
 uri=$1 number=$2 ports='' pause=0.1
 end=$(($(date +%s) + $3))
+# shellcheck disable=SC2154  # code: of this trap
+[ ! -f "${5-}" ] || trap 'code=$?; [ "$code" = 0 ] || cat "$5" >&2; rm -f "$5"' EXIT
 for port in $(printf '%s\n' "$uri" | tr ';' '\n' | sed -nE 's#^tcp6?://(\[[^]]*\]|[^:]*):([0-9]+).*#\2#p'); do
     ports="$ports${ports:+|}$(printf %04X "$port")"
 done

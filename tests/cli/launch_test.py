@@ -316,6 +316,24 @@ class CommandLine(LaunchTest):
                                   capture_output=True, check=True)
             self.assertEqual(done.stdout, f"-p|22|far|{daemon}|--tree-spawn|")
 
+    def test_what_a_daemon_said_is_shown_if_it_does_not_begin(self):
+        (self.folder / "prted").write_text("#!/bin/sh\necho prted: no library for $1 >&2\nexit 1\n")
+        (self.folder / "here").write_text('#!/bin/sh\nexec sh -c "$2"\n')
+        for tool in ("prted", "here"):
+            (self.folder / tool).chmod(0o755)
+        kept = self.folder / "tmp"
+        kept.mkdir()
+        done = subprocess.run(
+            [self.root / "jobs/launch/agent.sh", "far", "PRTE_PREFIX=/usr prted", "--daemonize", "--prtemca",
+             "ess_base_vpid", "1", "--prtemca", "prte_hnp_uri", '"prte-1@0.0;tcp://127.0.0.1:9"'],
+            env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "COHORT_AGENT": "here", "TMPDIR": str(kept),
+                 "COHORT_UNREACHABLE": str(self.folder / "unreachable")},
+            text=True, capture_output=True, check=False, timeout=left_s())
+        self.assertEqual(done.returncode, 97)
+        self.assertIn("prted: no library for --daemonize", done.stderr)
+        self.assertRegex((self.folder / "unreachable").read_text(), "^far its prted has ended")
+        self.assertEqual(list(kept.iterdir()), [])
+
     def test_ranks_see_quiet_threads(self):
         self.launch("assert os.environ['OMP_WAIT_POLICY'] == 'passive'"
                     " and os.environ['OPENBLAS_NUM_THREADS'] == '1'")
