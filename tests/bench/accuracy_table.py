@@ -6,12 +6,13 @@
     accuracy_table.py COHORT DATA RESULTS --expected     # samples/s x e_s without training, 0.1 s a run
     accuracy_table.py COHORT DATA RESULTS --pace         # samples/s alone, of more modes
 
-A case is a --pattern of `cohort simulate`, or made of the recordings in data/recordings:
+A mode may have options: 'adaptive --predictor oracle'. A case is a --pattern of `cohort simulate`, or made of the recordings in data/recordings:
     boot:NAME          blocks of 16 iterations in another order, columns of workers drawn again
     straggler:NAME     one worker after the other is slower by two median iterations for 20 to 60 iterations
     mixed:NAME:NAME    four workers of each
 Each case: time [95 % interval over the seeds], samples (n), runs that missed the target, changes of plan. "best": the
 fixed mode that is fastest on the other seeds, over all seeds; the last column is the last mode's time relative to it.
+"ideal": the time that ssgd's samples take if no worker ever waits.
 A run that missed counts with the time of its whole budget. OPTIONS go to every run, in place of those that it has by
 itself. Three seconds of processor time a run. Runs are kept in RESULTS and not repeated: of choosers by the program's
 contents, of fixed modes by their options only, so a change of the simulator wants an empty folder.
@@ -100,7 +101,7 @@ class Runs:
     def run(self, case, mode, seed):
         pattern = ["--trace", self._files[case]] if self._files[case] else ["--pattern", case]
         setting = self._options.setting
-        command = ["simulate", *setting, *pattern, "--pattern-seed", seed, "--mode", mode, "--seed", seed, "--json"]
+        command = ["simulate", *setting, *pattern, "--pattern-seed", seed, "--mode", *mode.split(), "--seed", seed, "--json"]
         command = [str(word) for word in command]
         program = self._program if mode.startswith(CHOOSERS) else ""
         kept = self._folder / (hashlib.sha1(" ".join([program, *command]).encode()).hexdigest() + ".json")
@@ -140,9 +141,9 @@ def interval(logs):
 def print_table(options, runs):
     fixed = [mode for mode in options.modes if not mode.startswith(CHOOSERS)]
     last = options.modes[-1]
-    print(f"| case | {' | '.join(options.modes[1:])} | best | {last}/best |")
-    print("|---" * (len(options.modes) + 2) + "|")
-    ratios = {mode: [] for mode in [*options.modes, "best"]}
+    print(f"| case | {' | '.join(options.modes[1:])} | ideal | best | {last}/best |")
+    print("|---" * (len(options.modes) + 3) + "|")
+    ratios = {mode: [] for mode in [*options.modes, "ideal", "best"]}
     for case in options.cases:
         times = {mode: numpy.array([log_time(runs[case, mode, seed]) for seed in options.seeds])
                  for mode in options.modes}
@@ -157,13 +158,16 @@ def print_table(options, runs):
                          + (f", {missed} missed" if missed else "")
                          + (f", {changes:.1f} changes" if mode.startswith(CHOOSERS) else ""))
             ratios[mode].append(numpy.mean(times[mode] - times[options.modes[0]]))
+        ideal = [log_samples(run) - numpy.log(run["ideal_samples_s"]) - log_time(run)
+                 for run in (runs[case, options.modes[0], seed] for seed in options.seeds)]
+        ratios["ideal"].append(numpy.mean(ideal))
         others = {mode: (times[mode].sum() - times[mode]) for mode in fixed}  # per seed, of the other seeds
         chosen = [min(fixed, key=lambda mode, i=i: others[mode][i]) for i in range(len(options.seeds))]
         best = numpy.array([times[mode][i] for i, mode in enumerate(chosen)])
         ratios["best"].append(numpy.mean(times[last] - best))
         name = max(set(chosen), key=chosen.count)
-        print(f"| {case} | {' | '.join(cells)} | {name} | {interval(times[last] - best)} |", flush=True)
-    means = " | ".join(f"{numpy.exp(numpy.mean(ratios[mode])):.3f}" for mode in options.modes[1:])
+        print(f"| {case} | {' | '.join(cells)} | {numpy.exp(numpy.mean(ideal)):.3f} | {name} | {interval(times[last] - best)} |", flush=True)
+    means = " | ".join(f"{numpy.exp(numpy.mean(ratios[mode])):.3f}" for mode in [*options.modes[1:], "ideal"])
     print(f"| mean | {means} | | {numpy.exp(numpy.mean(ratios['best'])):.3f} |")
 
 
