@@ -40,6 +40,7 @@ ModeController::ModeController(const ModeChoice& choice, ModeSetting setting, st
       entry_(entry_at(choice_.modes, samples)),
       mode_(choice_.modes.at(entry_).mode) {
     setting_.samples_before = choice_.modes[entry_].samples;
+    setting_.measured = !choice_.deterministic;
     policy_ = policy_of(mode_);
 }
 

@@ -49,6 +49,8 @@ struct ModeSetting {
     /// Measured seconds of a worker's own iteration, by worker; empty, or 0 for one: not known.
     /// `dynamic`, `ring:x`, `cutoff` and the like group and rank workers by it.
     std::vector<double> own_seconds;
+    /// For choosers: times of workers will be known; those of a deterministic run are not.
+    bool measured = true;
     JobFacts job = {};            ///< for choosers
     ChooserOptions chooser = {};  ///< for choosers
     /// For choosers: whether a plan that they want may be had. Whoever shares nodes among jobs sets

@@ -49,8 +49,7 @@ protected:
         return restart(telemetry, std::move(reason));
     }
 
-    /// Restarts with the plan in force for the present workers and equal batches: all plans are to
-    /// be rated again.
+    /// Begins again with the present workers: all plans are to be rated again.
     [[nodiscard]] Decision restart(const Telemetry& telemetry, std::string reason);
     /// Looks when it is time to, and rates all plans again when that shows something new.
     /// @return false: too little is known
@@ -79,6 +78,8 @@ private:
         predicted_samples_s_ = plan.timing.samples_s;
         update_s_ = plan.timing.update_s;
     }
+    /// What is best before anything is measured.
+    [[nodiscard]] PlanShape first_shape() const;
     [[nodiscard]] Decision take(std::size_t choice);
 
     OwnTimes times_;

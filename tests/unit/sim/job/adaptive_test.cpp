@@ -8,6 +8,7 @@ namespace cohort::test {
 namespace {
 
 using ::testing::Ge;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 SimulateOptions job(const std::string& mode, const std::string& pattern) {
@@ -25,11 +26,12 @@ double pace(const SimulationResult& result) {
     return static_cast<double>(result.samples_applied) / result.virtual_s;
 }
 
-/// Not to wait for the last two makes more and smaller updates of as many samples.
+/// Not to wait for the last two makes more and smaller updates of as many samples, from the first
+/// one on.
 TEST(AdaptiveRun, AHealthyClusterKeepsItsPace) {
     const SimulationResult adaptive = simulate(job("adaptive", "healthy"), {});
-    ASSERT_THAT(adaptive.switches, SizeIs(1));
-    EXPECT_EQ(adaptive.switches.front().to, "adaptive (quorum:6)");
+    EXPECT_THAT(adaptive.switches, IsEmpty());
+    EXPECT_EQ(adaptive.updates, simulate(job("quorum:6", "healthy"), {}).updates);
     const double ssgd = pace(simulate(job("ssgd", "healthy"), {}));
     EXPECT_NEAR(pace(adaptive), ssgd, 0.01 * ssgd);
 }
@@ -41,7 +43,6 @@ TEST(AdaptiveRun, StragglersOfAllKindsAreAnswered) {
     for (const auto& [pattern, gain] : gains) {
         const SimulationResult adaptive = simulate(job("adaptive", pattern), {});
         EXPECT_GT(pace(adaptive), gain * pace(simulate(job("ssgd", pattern), {}))) << pattern;
-        EXPECT_THAT(adaptive.switches, SizeIs(Ge(1U))) << pattern;
     }
 }
 
@@ -57,23 +58,26 @@ TEST(AdaptiveRun, RingsToo) {
     }
 }
 
-/// Iterations of 0.1 s; worker 3 takes 50 times as long from 5 s on, for one of them or for all.
-SimulateOptions with_a_late_worker(VirtualRuns& runs, double until_s) {
-    const auto row = [](double time_s, double share) {
-        return TraceRow{.time_s = time_s,
-                        .target = {TraceTarget::Kind::kWorker, 3},
-                        .shares = {.device = share}};
-    };
-    runs.rows = {row(0, 1), row(5, 0.02), row(until_s, 1)};
+/// Iterations of 0.1 s; late workers take 50 times as long from 5 s on, for one of them or for all.
+SimulateOptions with_late_workers(VirtualRuns& runs, const std::vector<int>& late, double until_s) {
+    for (const auto& [time_s, share] :
+         std::vector<std::pair<double, double>>{{0, 1}, {5, 0.02}, {until_s, 1}}) {
+        for (const int worker : late) {
+            runs.rows.push_back({.time_s = time_s,
+                                 .target = {TraceTarget::Kind::kWorker, worker},
+                                 .shares = {.device = share}});
+        }
+    }
     SimulateOptions o = runs.options("adaptive", 8, 100'000);
     o.servers = 8;
     o.virtual_limit_s = 15;
     return o;
 }
 
-TEST(AdaptiveRun, TheOthersAreFreedWhileAWorkerIsLate) {
+/// One more than the first plan leaves behind.
+TEST(AdaptiveRun, TheOthersAreFreedWhileThreeWorkersAreLate) {
     VirtualRuns runs;
-    const SimulationResult late = simulate(with_a_late_worker(runs, 1000), {});
+    const SimulationResult late = simulate(with_late_workers(runs, {1, 2, 3}, 1000), {});
     ASSERT_THAT(late.switches, SizeIs(Ge(1U)));
     EXPECT_LT(late.switches.front().train_seconds, 5 + 2 * 0.1) << "within two usual iterations";
     for (const std::size_t worker : {0U, 7U}) {
@@ -84,17 +88,17 @@ TEST(AdaptiveRun, TheOthersAreFreedWhileAWorkerIsLate) {
 /// It comes back once, 5 s late: that push counts, and it goes on as before.
 TEST(AdaptiveRun, ALatePushIsNotLost) {
     VirtualRuns runs;
-    const SimulationResult late = simulate(with_a_late_worker(runs, 10), {});
+    const SimulationResult late = simulate(with_late_workers(runs, {3}, 10), {});
     EXPECT_EQ(late.accounts.returned_for(ReturnReason::kDropped), 0);
     EXPECT_EQ(late.accounts.returned_for(ReturnReason::kInterrupted), 0);
     EXPECT_GT(late.workers[3].pushes, 50 + 35);
-    EXPECT_EQ(late.digest, simulate(with_a_late_worker(runs, 10), {}).digest);
+    EXPECT_EQ(late.digest, simulate(with_late_workers(runs, {3}, 10), {}).digest);
 }
 
 /// Nobody there knows who is late before the round is over.
 TEST(AdaptiveRun, RingsAreAskedAfterTheRound) {
     VirtualRuns runs;
-    SimulateOptions ring = with_a_late_worker(runs, 1000);
+    SimulateOptions ring = with_late_workers(runs, {3}, 1000);
     ring.arch = Architecture::kRing;
     ring.servers = 0;
     const SimulationResult late = simulate(ring, {});
