@@ -149,6 +149,7 @@ PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
         mean.update_s += share * one.update_s;
         sample_s += share / one.samples_s;
         mean.mean_lag += share * one.mean_lag;
+        mean.mean_square_lag += share * one.mean_square_lag;
         mean.max_lag = std::max(mean.max_lag, one.max_lag);
         mean.used += share * one.used;
         mean.replicates.push_back(one.samples_s);
@@ -168,6 +169,7 @@ void PaceMeter::applied(std::size_t worker, Ticks now, std::int64_t samples, dou
         ++tally.pushes;
         tally.samples += samples;
         tally.lag += lag;
+        tally.square_lag += lag * lag;
     };
     count(row.all);
     if (row.first > 0) {
@@ -178,6 +180,7 @@ void PaceMeter::applied(std::size_t worker, Ticks now, std::int64_t samples, dou
     row.seen = true;
     max_lag_ = std::max(max_lag_, lag);
     lags_ += lag;
+    square_lags_ += lag * lag;
     applied_samples_ += static_cast<double>(samples);
     ++fired_;
     ++pushes_;
@@ -203,12 +206,13 @@ PaceMeter::Pace PaceMeter::pace_of(const Row& row) const {
     const auto pushes = static_cast<double>(tally.pushes);
     return {.samples_s = static_cast<double>(tally.samples) / seconds,
             .pushes_s = pushes / seconds,
-            .lag = tally.lag / pushes};
+            .lag = tally.lag / pushes,
+            .square_lag = tally.square_lag / pushes};
 }
 
 /// A worker too slow to finish one iteration lags by the updates of the others meanwhile, if the
 /// plan accepts such pushes.
-void PaceMeter::add_unfinished(PlanTiming& timing, double& lag_s, double& pushes_s) const {
+void PaceMeter::add_unfinished(PlanTiming& timing, LagSums& sums) const {
     const SyncPlan& plan = job_.plan;
     if (plan.late == SyncPlan::Late::kDrop || plan.late_rounds || plan.lag_rule) {
         return;
@@ -219,32 +223,33 @@ void PaceMeter::add_unfinished(PlanTiming& timing, double& lag_s, double& pushes
             const double lag = batches_s * job_.own_s[i];
             timing.samples_s += static_cast<double>(job_.batches[i]) / job_.own_s[i];
             timing.max_lag = std::max(timing.max_lag, lag);
-            lag_s += lag / job_.own_s[i];
-            pushes_s += 1 / job_.own_s[i];
+            sums.add(1 / job_.own_s[i], lag, lag * lag);
         }
     }
 }
 
 void PaceMeter::add_whole_iterations(PlanTiming& timing) const {
-    double pushes_s = 0;
-    double lag_s = 0;
+    LagSums sums;
     for (const Row& row : rows_) {
         const Pace pace = pace_of(row);
         timing.samples_s += pace.samples_s;
-        pushes_s += pace.pushes_s;
-        lag_s += pace.lag * pace.pushes_s;
+        sums.add(pace.pushes_s, pace.lag, pace.square_lag);
     }
-    add_unfinished(timing, lag_s, pushes_s);
-    if (pushes_s > 0) {
-        timing.mean_lag = lag_s / pushes_s;
-        timing.update_s = static_cast<double>(fired_) / (static_cast<double>(updates_) * pushes_s);
+    add_unfinished(timing, sums);
+    if (sums.pushes_s > 0) {
+        timing.mean_lag = sums.lag_s / sums.pushes_s;
+        timing.mean_square_lag = sums.square_lag_s / sums.pushes_s;
+        timing.update_s =
+            static_cast<double>(fired_) / (static_cast<double>(updates_) * sums.pushes_s);
     }
 }
 
 void PaceMeter::add_all(PlanTiming& timing, Ticks now) const {
     const double seconds = static_cast<double>(now) * job_.tick_s;
     timing.samples_s = (applied_samples_ + unfinished_) / seconds;
-    timing.mean_lag = fired_ > 0 ? lags_ / static_cast<double>(fired_) : 0;
+    const auto fired = static_cast<double>(std::max<std::int64_t>(fired_, 1));
+    timing.mean_lag = lags_ / fired;
+    timing.mean_square_lag = square_lags_ / fired;
     timing.update_s = seconds / static_cast<double>(std::max<std::int64_t>(updates_, 1));
 }
 

@@ -77,7 +77,8 @@ private:
         Ticks last = 0;
         std::int64_t pushes = 0;
         std::int64_t samples = 0;
-        double lag = 0;  ///< sum of lags
+        double lag = 0;         ///< sum of lags
+        double square_lag = 0;  ///< sum of squared lags
     };
     struct Row {
         Ticks first = 0;    ///< time of the push before those that `late` counts
@@ -89,11 +90,23 @@ private:
         double samples_s = 0;
         double pushes_s = 0;
         double lag = 0;
+        double square_lag = 0;
+    };
+    /// Sums over workers, each with its pushes per second as weight.
+    struct LagSums {
+        double pushes_s = 0;
+        double lag_s = 0;
+        double square_lag_s = 0;
+        void add(double worker_pushes_s, double lag, double square_lag) {
+            pushes_s += worker_pushes_s;
+            lag_s += worker_pushes_s * lag;
+            square_lag_s += worker_pushes_s * square_lag;
+        }
     };
     [[nodiscard]] Pace pace_of(const Row& row) const;
     void add_whole_iterations(PlanTiming& timing) const;
     void add_all(PlanTiming& timing, Ticks now) const;
-    void add_unfinished(PlanTiming& timing, double& lag_s, double& pushes_s) const;
+    void add_unfinished(PlanTiming& timing, LagSums& sums) const;
 
     const TimingJob& job_;
     std::vector<Row> rows_;
@@ -104,7 +117,8 @@ private:
     double applied_samples_ = 0;
     double wasted_samples_ = 0;
     double unfinished_ = 0;
-    double lags_ = 0;  ///< sum of lags
+    double lags_ = 0;         ///< sum of lags
+    double square_lags_ = 0;  ///< sum of squared lags
 };
 
 /// Whether a plan applies every push, with its cohort or alone when it is late.

@@ -131,6 +131,13 @@ def finer(run):
     return 1 - min(1, run["samples_applied"] / run["updates"] / REFERENCE_BATCH)
 
 
+def square_lag(run):
+    """E[L^2] over the pushes, without their variation within a worker's."""
+    pushes = numpy.array([worker["pushes"] for worker in run["by_worker"]])
+    lags = numpy.array([worker["lag_mean"] for worker in run["by_worker"]])
+    return (pushes * lags ** 2).sum() / pushes.sum()
+
+
 def interval(logs):
     logs = numpy.asarray(logs)
     means = numpy.random.default_rng(0).choice(logs, (4000, len(logs))).mean(1)
@@ -172,13 +179,13 @@ def print_table(options, runs):
 
 
 def print_fit(options, runs):
-    """Least squares of log e_s = f (1 - M/B) - kappa L^2; intervals by drawing seeds."""
+    """Least squares of log e_s = f (1 - M/B) - kappa E[L^2]; intervals by drawing seeds."""
     rows = []
     for (case, mode, seed), run in runs.items():
         reference = runs[case, "ssgd", seed]
         if mode != "ssgd" and run["tta_virtual_s"] and reference["tta_virtual_s"]:
             rows.append((case, seed, log_samples(reference) - log_samples(run),
-                         finer(run), run["lag_mean"] ** 2))
+                         finer(run), square_lag(run)))
 
     def fit(some):
         matrix = numpy.array([[row[3], -row[4]] for row in some])
@@ -205,7 +212,7 @@ def print_expected(options, runs):
     """The last mode's samples/s x e_s over those of the best other mode."""
     def log_rate(case, mode):
         found = [runs[case, mode, seed] for seed in options.seeds]
-        return numpy.mean([numpy.log(run["samples_per_s"]) + FINER * finer(run) - LAG * run["lag_mean"] ** 2
+        return numpy.mean([numpy.log(run["samples_per_s"]) + FINER * finer(run) - LAG * square_lag(run)
                            for run in found])
 
     last, ratios = options.modes[-1], []

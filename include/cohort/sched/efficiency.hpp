@@ -4,18 +4,19 @@ namespace cohort {
 
 /// What the value of a plan's samples depends on: dimensionless, known before a plan is tried.
 struct StalenessFeatures {
-    double mean_lag = 0;      ///< of the plan, reference batches (PlanTiming)
-    double update_share = 1;  ///< mean samples of an update, reference batches
-    double local_steps = 1;   ///< between two pushes
+    double mean_square_lag = 0;  ///< of the plan's pushes, in reference batches (PlanTiming)
+    double update_share = 1;     ///< mean samples of an update, reference batches
+    double local_steps = 1;      ///< between two pushes
     double momentum = 0;
 };
 
 /// Estimates e_s: samples that ssgd needs at --lr / samples that a plan needs at the same rate for
 /// the same progress, updates by the per-sample rule.
 ///
-///     log e_s = f (1 - M/B) - kappa L^2 - d (H - 1) ln 1 / (1 - momentum)
+///     log e_s = f (1 - M/B) - kappa E[L^2] - d (H - 1) ln 1 / (1 - momentum)
 ///
-/// for updates of M <= B samples, a mean lag of L reference batches and H local steps. 1 for ssgd.
+/// for updates of M <= B samples, pushes with lags of L reference batches and H local steps. 1 for
+/// ssgd.
 /// Many small updates, one after the other, are worth somewhat more than one update of as many
 /// samples, and a small lag costs almost nothing. docs/efficiency.md shows what f and kappa are
 /// fitted to.
@@ -23,8 +24,8 @@ struct StalenessFeatures {
 
 /// The constants of staleness_efficiency.
 struct StalenessCosts {
-    static constexpr double kFiner = 0.07;  ///< f
-    static constexpr double kLag = 0.1;     ///< kappa
+    static constexpr double kFiner = 0.06;  ///< f
+    static constexpr double kLag = 0.11;    ///< kappa
     static constexpr double kDrift = 0.05;  ///< d
 };
 

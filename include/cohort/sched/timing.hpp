@@ -30,9 +30,10 @@ struct TimeDraws {
 
 /// A plan's throughput and lag.
 struct PlanTiming {
-    double update_s = 0;   ///< mean time between two updates
-    double samples_s = 0;  ///< samples per second, applied
-    double mean_lag = 0;   ///< mean lag of the applied pushes, reference batches
+    double update_s = 0;         ///< mean time between two updates
+    double samples_s = 0;        ///< samples per second, applied
+    double mean_lag = 0;         ///< mean lag of the applied pushes, reference batches
+    double mean_square_lag = 0;  ///< mean of their squared lags
     double max_lag = 0;
     double used = 0;  ///< applied share of the computed samples, 0..1; finished parts of
                       ///< interrupted mini-batches count as computed

@@ -52,7 +52,7 @@ RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const Tim
     Candidate& candidate = rated.candidate;
     candidate.plan = plan.name;
     candidate.samples_s = rated.timing.samples_s * pace;
-    StalenessFeatures features{.mean_lag = rated.timing.mean_lag,
+    StalenessFeatures features{.mean_square_lag = rated.timing.mean_square_lag,
                                .local_steps = static_cast<double>(steps_per_push(plan)),
                                .momentum = job_.momentum};
     const double update_samples = rated.timing.samples_s * rated.timing.update_s;

@@ -94,6 +94,8 @@ TEST(Timing, AsgdGoesAtEverybodysOwnPace) {
     EXPECT_NEAR(timing.update_s, 1.0 / 75, 1e-9);
     // A fast one's push lags by 6 of the fast and half a slow one; the slow one's by 14.
     EXPECT_NEAR(timing.mean_lag, (70 * 6.5 + 5 * 14) / 75 / 8, 2e-3);
+    // Of two pushes of a fast one, one lags by 6 and one by 7.
+    EXPECT_NEAR(timing.mean_square_lag, (35 * 36 + 35 * 49 + 5 * 14 * 14) / 75.0 / 64, 2e-2);
     EXPECT_NEAR(timing.max_lag, 14.0 / 8, 1e-9);
 }
 
@@ -103,6 +105,8 @@ TEST(Timing, GroupsGoAtTheirOwnPace) {
     EXPECT_NEAR(timing.samples_s, 60 * kBatch, 1e-6);
     // Four of 0.5 for the fast, 2 x 0.5 for the slow, by pushes 2 : 1.
     EXPECT_NEAR(timing.mean_lag, (2 * 0.25 + 1.0) / 3, 5e-3);
+    // Of two of a fast group's updates, one lags by nothing and one by a slow group's.
+    EXPECT_NEAR(timing.mean_square_lag, (2 * 0.125 + 1.0) / 3, 5e-3);
     EXPECT_NEAR(timing.max_lag, 1, 1e-9);
 }
 
