@@ -109,6 +109,9 @@ void import_samples(InputStream& stream, const ImportPair& pair, const ImportLab
         std::ranges::rotate(stored, stored.end() - 1);
     }
     sink.begin(pair, stored, type, 0, labels.targets);
+    if (sink.counting()) {
+        return sink.append({}, labels.classes, labels.numbers);
+    }
     const std::size_t bytes = sink.sample_bytes();
     const auto block = static_cast<std::size_t>(sink.block_samples());
     std::vector<std::byte> samples(block * bytes);

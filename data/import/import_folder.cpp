@@ -181,17 +181,28 @@ std::string import_folder(std::vector<ImportFile> images, const ImportOptions& o
     const std::vector<std::string> classes = classes_of(images);
     const CommonForm form = common_form(images, options);
     shuffle(images, options.seed);
-    for (const ImportFile& file : images) {
-        Image image = read_image(file.path);
+    const auto each = [&](const auto& use) {
+        for (const ImportFile& file : images) {
+            const auto found = std::ranges::lower_bound(classes, class_folder(file.path));
+            const auto label = static_cast<std::int32_t>(found - classes.begin());
+            sink.begin({file, file}, {form.channels, form.height, form.width}, SampleType::kU8,
+                       static_cast<std::int64_t>(classes.size()));
+            use(file.path, std::span(&label, 1));
+        }
+    };
+    if (sink.counting()) {
+        each([&](const std::string& /*path*/, auto label) { sink.append({}, label); });
+        sink.draw_split();
+    }
+    each([&](const std::string& path, auto label) {
+        Image image = read_image(path);
         image = form.channels == 3 ? in_colour(std::move(image)) : std::move(image);
+        require_file(image.channels == form.channels, path, "the image changed while it was read",
+                     "shades of grey", "colours");
         const std::vector<std::uint8_t> sample =
             channels_first(resized(image, form.height, form.width));
-        const auto found = std::ranges::lower_bound(classes, class_folder(file.path));
-        const auto label = static_cast<std::int32_t>(found - classes.begin());
-        sink.begin({file, file}, {image.channels, form.height, form.width}, SampleType::kU8,
-                   static_cast<std::int64_t>(classes.size()));
-        sink.append(std::as_bytes(std::span(sample)), {&label, 1});
-    }
+        sink.append(std::as_bytes(std::span(sample)), label);
+    });
     std::string note =
         fmt::format("{} images, classes {}", images.size(), fmt::join(classes, ", "));
     if (form.turned > 0) {
