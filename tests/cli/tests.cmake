@@ -30,6 +30,7 @@ endforeach()
 # An installation, and the Debian package of one.
 cohort_add_cli_test(install/tree WORDS ${PROJECT_BINARY_DIR} PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(install/package WORDS ${PROJECT_BINARY_DIR} PROPERTIES TIMEOUT 600 LABELS long)
+cohort_add_cli_test(input/files)
 cohort_add_cli_test(sweep PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(launch_train WORDS ${PROJECT_SOURCE_DIR} PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(models/fashion_mnist WORDS ${PROJECT_SOURCE_DIR} PROPERTIES PROCESSORS 2 LABELS mpi fault)
