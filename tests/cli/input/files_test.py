@@ -14,7 +14,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import cli_support  # noqa: E402
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
-from cli_support import run  # noqa: E402
+from cli_support import make_data, run  # noqa: E402
+
+POINTER = ("version https://git-lfs.github.com/spec/v1\n"
+           "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n")
+PAGE = "\n<!DOCTYPE html>\n<html><head><title>404: not found</title></head></html>\n"
+XML = "<?xml version='1.0' encoding='UTF-8'?><Error><Code>AccessDenied</Code></Error>\n"
 
 
 class Files(unittest.TestCase):
@@ -24,6 +29,7 @@ class Files(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory(prefix="cohort-files-")
         cls.addClassCleanup(temporary.cleanup)
         cls.folder = pathlib.Path(temporary.name)
+        cls.data = make_data(cls.folder)
 
     def csv(self, text, *options, code=0, name="all.csv"):
         path = self.folder / name
@@ -70,6 +76,42 @@ class Files(unittest.TestCase):
         self.assertIn("counts the rows; it is the label", done.stderr)
         mixed = ",width,class\n" + "".join(f"{i * 3 % 20},{i},{i % 2}\n" for i in range(20))
         self.assertNotIn("counts the rows", self.csv(mixed, "--label-column", "class").stderr)
+
+    def test_what_lies_in_place_of_a_file_is_named(self):
+        out = ["--test-fraction", 0.5, "--output", self.folder / "out.h5"]
+        images = self.folder / "pictures" / "cat"
+        images.mkdir(parents=True)
+        text = self.folder / "words.txt"
+        text.write_text("some words " * 100, encoding="utf-8")
+        train = ["train", "--out", self.folder / "run", "--batch", 4, "--samples", 8, "--threads", 1]
+        cases = {name: ["import", *out, "--input", self.folder / name, *more] for name, *more in (
+            ("x.csv",), ("x.npy", "--input", self.folder / "train_labels.npy"), ("x.npz",), ("x-idx3-ubyte",), ("x-labels-idx1-ubyte.gz",), ("data_batch_1.bin",),
+            ("x.txt", "--format", "text"))}
+        cases.update({
+            "pictures/cat/1.png": ["import", *out, "--format", "folder", "--input", self.folder / "pictures"],
+            "tokenizer.json": ["import", *out, "--format", "text", "--input", text, "--tokens",
+                               self.folder / "tokenizer.json"],
+            "set.h5": [*train, "--data", self.folder / "set.h5", "--model", "mlp"],
+            "net.onnx": [*train, "--data", self.data, "--model", self.folder / "net.onnx"],
+            "w.safetensors": [*train, "--data", self.data, "--model", "mlp", "--init", self.folder / "w.safetensors"],
+            "w.h5": [*train, "--data", self.data, "--model", "mlp", "--init", self.folder / "w.h5"],
+            "model.h5": ["eval", "--data", self.data, "--model-file", self.folder / "model.h5"],
+            "fleet.toml": ["fleet", self.folder / "fleet.toml", "--out", self.folder / "fleet"],
+            "load.csv": [*train, "--data", self.data, "--model", "mlp", "--compute",
+                         f"sleep:1ms+recorded:{self.folder / 'load.csv'}"],
+        })
+        for name, command in cases.items():
+            path = self.folder / name
+            for content, what in ((POINTER, "a Git LFS pointer lies in place of the file; try git lfs pull"),
+                                  (PAGE, "a web page lies in place of the file"), (XML, "an XML document lies in place")):
+                with self.subTest(name, what=what):
+                    path.write_text(content, encoding="utf-8")
+                    said = run(*command, code=3).stderr
+                    self.assertIn(f"{path}] {what}", said)
+            path.unlink()
+        page = self.folder / "page.html"  # a text that is meant to be one
+        page.write_text(PAGE * 40, encoding="utf-8")
+        run("import", *out, "--format", "text", "--tokens", "bytes", "--input", page)
 
 
 if __name__ == "__main__":
