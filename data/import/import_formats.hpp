@@ -144,7 +144,7 @@ void import_csv(const std::vector<ImportFile>& files, const ImportOptions& optio
 /// other names.
 [[nodiscard]] std::string idx_partner(const std::string& path);
 
-/// An integer of `bytes.size()` (1, 2, 4, 8) bytes.
+/// An integer of `bytes.size()` (1, 2, 4, 8) bytes, at most the largest of int64.
 [[nodiscard]] std::int64_t decode_integer(std::span<const std::byte> bytes, bool big_endian,
                                           bool is_signed);
 /// Labels as integers of `width` bytes. Errors: FileError naming a label beyond int32.

@@ -113,6 +113,39 @@ class Files(unittest.TestCase):
         page.write_text(PAGE * 40, encoding="utf-8")
         run("import", *out, "--format", "text", "--tokens", "bytes", "--input", page)
 
+    def test_numbers_beyond_2_63_are_those_of_the_file(self):
+        x, y = self.folder / "x.npy", self.folder / "y.npy"
+        np.save(x, np.arange(12, dtype=np.float32).reshape(4, 3))
+        words = ["import", "--input", x, "--input", y, "--test-fraction", 0.5, "--output", self.folder / "u.h5", "--overwrite"]
+        for kind in ("<u8", ">u8"):
+            numbers = np.array([1, 2**63 + 2**40, 2**64 - 1, 5], dtype=kind)
+            np.save(y, numbers)
+            said = run(*words, code=3).stderr
+            self.assertIn(f"label 1 is out of range; expected 0 or more, below 2147483647, got {2**63 + 2**40}", said)
+            run(*words, "--regression")
+            with h5py.File(self.folder / "u.h5") as file:
+                stored = np.concatenate([file[f"{group}/targets"][()].ravel() for group in ("train", "test")])
+            self.assertEqual(sorted(stored.tolist()), sorted(numbers.astype(np.float32).tolist()))
+        with h5py.File(self.folder / "labels.h5", "w") as file:
+            file.attrs.update(format="cohort-dataset", version=1, classes=4, mean=[0.0], std=[1.0])
+            for group in ("train", "test"):
+                file[f"{group}/samples"] = np.zeros((4, 1, 2, 2), np.float32)
+                file[f"{group}/labels"] = np.array([0, 1, 2**64 - 1, 2], dtype=np.uint64)
+        self.assertIn("got 9223372036854775807 or more", run("info", "--data", self.folder / "labels.h5", code=3).stderr)
+
+    def test_large_chunks_are_pointed_out(self):
+        path = self.folder / "chunks.h5"
+        for samples, said in ((9, False), (400, True)):  # of 98 kB: 0.9 and 39 MB
+            with h5py.File(path, "w") as file:
+                file.attrs.update(format="cohort-dataset", version=1, classes=2, mean=[100.0] * 3, std=[50.0] * 3)
+                for group in ("train", "test"):
+                    file.create_dataset(f"{group}/samples", data=np.ones((400, 3, 181, 181), np.uint8),
+                                        chunks=(samples, 3, 181, 181))
+                    file[f"{group}/labels"] = np.zeros(400, np.int64)
+            shown = run("info", "--data", path).stdout
+            self.assertEqual("a worker reads a whole one for its first sample and holds two of them" in shown, said, shown)
+            self.assertEqual("chunks of 37.5 MiB, where about 1 MiB is usual" in shown, said, shown)
+
 
 if __name__ == "__main__":
     cli_support.main()
