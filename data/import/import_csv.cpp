@@ -102,6 +102,28 @@ void check_separator(std::string_view line, const std::string& where) {
 /// In place of a column's place among labels or targets: it is part of the sample.
 constexpr std::size_t kSample = std::numeric_limits<std::size_t>::max();
 
+/// Whether a column without a name counts the rows, as pandas writes it.
+class RowNumbers {
+public:
+    /// @param name  of the first column in the header; nothing: there is no header
+    void begin(std::optional<std::string_view> name) {
+        nameless_ = name && (name->empty() || name->starts_with("Unnamed: "));
+    }
+    void take(std::string_view field) {
+        const std::optional<std::int64_t> number =
+            nameless_ ? parsed<std::int64_t>(field) : std::nullopt;
+        nameless_ = number && (rows_ == 0 || *number == last_ + 1);
+        last_ = number.value_or(0);
+        ++rows_;
+    }
+    [[nodiscard]] bool found() const { return nameless_ && rows_ > 1; }
+
+private:
+    bool nameless_ = false;  // and with consecutive numbers so far
+    std::int64_t last_ = 0;
+    std::int64_t rows_ = 0;
+};
+
 /// Reads one file; what is not there yet is fixed by its first line.
 class CsvReader {
 public:
@@ -127,7 +149,7 @@ public:
             }
         }
         flush();
-        if (nameless_ && counts_rows_ && rows_ > 1 && !sink_.counting()) {
+        if (first_column_.found() && !sink_.counting()) {
             log_warn(
                 "{}: the first column has no name and counts the rows; {} (pandas writes it unless "
                 "to_csv gets index=False)",
@@ -138,11 +160,19 @@ public:
     }
 
 private:
+    /// What was read and not passed on yet.
+    struct Block {
+        std::int64_t samples = 0;
+        std::vector<float> values;
+        std::vector<std::int32_t> labels;
+        std::vector<float> targets;
+    };
+
     void take(const std::vector<std::string_view>& fields) {
         if (place_.empty()) {
             place_.assign(fields.size(), kSample);
             const bool header = find_labels(fields);
-            nameless_ = header && (fields[0].empty() || fields[0].starts_with("Unnamed: "));
+            first_column_.begin(header ? std::optional(fields[0]) : std::nullopt);
             if (header) {
                 return;
             }
@@ -185,30 +215,26 @@ private:
     static bool is_name(std::string_view field) { return !field.empty() && !parsed<double>(field); }
 
     void take_sample(const std::vector<std::string_view>& fields) {
-        const std::optional<std::int64_t> first =
-            nameless_ ? parsed<std::int64_t>(fields[0]) : std::nullopt;
-        counts_rows_ = counts_rows_ && first && (rows_ == 0 || *first == last_first_ + 1);
-        last_first_ = first.value_or(0);
-        ++rows_;
+        first_column_.take(fields[0]);
         if (!begun_) {
             const auto targets = static_cast<std::int64_t>(names_.size());
             sink_.begin({file_, file_}, {static_cast<std::int64_t>(place_.size()) - targets},
                         SampleType::kF32, 0, regression_ ? targets : 0);
             begun_ = true;
         }
-        const std::size_t first_target = targets_.size();
-        targets_.resize(first_target + (regression_ ? names_.size() : 0));
+        const std::size_t first_target = block_.targets.size();
+        block_.targets.resize(first_target + (regression_ ? names_.size() : 0));
         for (std::size_t column = 0; column < fields.size(); ++column) {
             if (place_[column] == kSample) {
-                values_.push_back(number(fields, column));
+                block_.values.push_back(number(fields, column));
             } else if (regression_) {
-                targets_[first_target + place_[column]] = number(fields, column);
+                block_.targets[first_target + place_[column]] = number(fields, column);
             } else {
-                labels_.push_back(label(fields, column));
+                block_.labels.push_back(label(fields, column));
             }
         }
-        ++samples_;
-        if (samples_ >= sink_.block_samples()) {
+        ++block_.samples;
+        if (block_.samples >= sink_.block_samples()) {
             flush();
         }
     }
@@ -243,13 +269,13 @@ private:
     }
 
     void flush() {
-        if (samples_ > 0) {
-            sink_.append(std::as_bytes(std::span(values_)), labels_, targets_);
+        if (block_.samples > 0) {
+            sink_.append(std::as_bytes(std::span(block_.values)), block_.labels, block_.targets);
         }
-        samples_ = 0;
-        values_.clear();
-        labels_.clear();
-        targets_.clear();
+        block_.samples = 0;
+        block_.values.clear();
+        block_.labels.clear();
+        block_.targets.clear();
     }
 
     const ImportFile& file_;
@@ -262,14 +288,8 @@ private:
     std::vector<std::size_t>
         place_;  // by column: place in names_, or kSample; empty until the first line
     bool begun_ = false;
-    bool nameless_ = false;    // the header has no name for the first column
-    bool counts_rows_ = true;  // which so far has consecutive numbers
-    std::int64_t last_first_ = 0;
-    std::int64_t rows_ = 0;
-    std::int64_t samples_ = 0;  // not passed on yet
-    std::vector<float> values_;
-    std::vector<std::int32_t> labels_;
-    std::vector<float> targets_;
+    RowNumbers first_column_;
+    Block block_;
 };
 
 }  // namespace
