@@ -22,7 +22,7 @@ endforeach()
 # Compares with a package of PyPI; without it ctest says that it was skipped.
 set_tests_properties(cli_text_tokenizers_test PROPERTIES SKIP_RETURN_CODE 77)
 # The same with PyTorch and ONNX, and with Pillow.
-foreach(name networks/onnx input/images)
+foreach(name networks/onnx networks/onnx_exporter input/images)
   cohort_add_cli_test(${name})
   string(REPLACE "/" "_" entry cli_${name}_test)
   set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)
