@@ -94,6 +94,9 @@ private:
 /// file are none, a bias of zeros that an optimizer has taken out is there. Errors: OnnxRefusal.
 [[nodiscard]] std::optional<OnnxTensor> onnx_bias(const OnnxBuilder& to, const onnx::Node& node,
                                                   int index, std::int64_t outputs);
+/// Errors: OnnxRefusal for a norm whose ones and zeros only fill in for a weight and a bias that
+/// the module has not: the layer would train them.
+void require_weights_of_norm(const OnnxBuilder& to, const onnx::Node& node);
 /// Adds the layer of a node. Errors: OnnxRefusal; of a kind that is not known too, with a hint.
 void add_onnx_layer(OnnxBuilder& to, const onnx::Node& node);
 /// Takes a node as a step of an attention; false: it is none. Errors: OnnxRefusal.

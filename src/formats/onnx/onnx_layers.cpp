@@ -19,6 +19,7 @@ const std::vector<float>* numbers(const OnnxTensor* tensor) {
 
 void add_batch_norm(OnnxBuilder& to, const onnx::Node& node) {
     const OnnxTensor& scale = to.weight(node, 1);
+    require_weights_of_norm(to, node);
     const BatchNormOptions options{.epsilon = attribute_float(node, "epsilon", 1e-5F)};
     to.set_output(node, {to.add_layer(make_batch_norm(options), to.input(node), node, scale,
                                       {{"weight", &scale.floats},
@@ -306,6 +307,21 @@ std::optional<OnnxTensor> onnx_bias(const OnnxBuilder& to, const onnx::Node& nod
     const bool filled_in = found->origin.empty() || of_module == OnnxBias::kNone;
     const bool zero = std::ranges::all_of(found->floats, [](float value) { return value == 0; });
     return filled_in && zero ? std::nullopt : std::optional(*found);
+}
+
+void require_weights_of_norm(const OnnxBuilder& to, const onnx::Node& node) {
+    const OnnxTensor& scale = to.weight(node, 1);
+    const OnnxTensor* shift = to.optional_constant(node, 2);
+    const auto all = [](const OnnxTensor& tensor, float wanted) {
+        return std::ranges::all_of(tensor.floats, [=](float value) { return value == wanted; });
+    };
+    const bool computed =
+        scale.origin.empty() || (!onnx_module(node).empty() && onnx_weight_parameter(node).empty());
+    if (computed && all(scale, 1) && (shift == nullptr || all(*shift, 0))) {
+        throw OnnxRefusal{
+            "a norm without weight and bias; with affine=True, or elementwise_affine=True, it is "
+            "trained"};
+    }
 }
 
 bool knows_onnx_node(std::string_view op) {

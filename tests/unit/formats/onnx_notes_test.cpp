@@ -89,6 +89,26 @@ TEST_F(OnnxNotes, EqualTensorsOfTwoModulesAreTwoLayers) {
                             "linear1.weight[2,20]", "linear1.bias[2]"));
 }
 
+TEST_F(OnnxNotes, ANormThatHasNoWeightsGetsNone) {
+    for (const bool has : {true, false}) {
+        GraphBuilder net("net", Shape{2, 3, 3});
+        const Value x = net.batch_norm(net.input());
+        ModelFile fresh = trained(net.finish(net.linear(net.flatten(x), {.features = 2})));
+        fresh.graph.initialise(5, fresh.parameters, fresh.state);  // weights 1, biases 0
+        const std::string path = written(fresh);
+        onnx::Model model = parsed(path);
+        note_module(node_of(model, "BatchNormalization"), "norm", "batchnorm.BatchNorm2d",
+                    has ? "%p_norm_weight, %p_norm_bias" : "None, None");
+        rewrite(path, model);
+        if (has) {
+            EXPECT_THAT(parameters(path), testing::Contains("norm.weight[2]"));
+        } else {
+            EXPECT_THAT([&] { (void)read_onnx(path); },
+                        ThrowsMessage<FileError>(HasSubstr("a norm without weight and bias")));
+        }
+    }
+}
+
 TEST_F(OnnxNotes, OneParameterOfTwoModulesIsShared) {
     std::string path;
     onnx::Model model = twins(path);
