@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace cohort {
 
@@ -222,10 +223,12 @@ std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string&
     const auto wrong = std::ranges::find_if(
         wide, [&](std::int64_t label) { return label < 0 || label >= info.classes; });
     if (wrong != wide.end()) {
+        // HDF5 brings what int64 cannot hold to its ends.
+        const bool beyond = *wrong == std::numeric_limits<std::int64_t>::max();
         fail<FileError>({.where = where,
                          .what = fmt::format("label {} is out of range", wrong - wide.begin()),
                          .expected = fmt::format("0 to {}", info.classes - 1),
-                         .got = fmt::format("{}", *wrong)});
+                         .got = fmt::format("{}{}", *wrong, beyond ? " or more" : "")});
     }
     return {wide.begin(), wide.end()};
 }

@@ -1,6 +1,7 @@
 #include "data/hdf5/file_io.hpp"
 
 #include "cohort/core/error.hpp"
+#include "data/hdf5/stand_in.hpp"
 #include "data/hdf5/store.hpp"
 
 #include <fmt/format.h>
@@ -100,6 +101,7 @@ FileDescriptor open_readable(const std::string& path) {
                  S_ISDIR(mode)    ? "a folder"
                  : S_ISFIFO(mode) ? "a pipe (FIFO)"
                                   : "a device");
+    check_no_stand_in(file, path);
     return file;
 }
 

@@ -16,8 +16,8 @@ namespace cohort {
 
 /// Result of fstat. Errors: FileError naming `path`.
 [[nodiscard]] struct stat file_status(const FileDescriptor& file, std::string_view path);
-/// Opens a regular file for reading, or throws FileError with the reason; never waits, not for the
-/// writer of a pipe either.
+/// Opens a regular file for reading, or throws FileError with the reason, also for what lies in
+/// place of a file that was not fetched; never waits, not for the writer of a pipe either.
 [[nodiscard]] FileDescriptor open_readable(const std::string& path);
 [[nodiscard]] std::uint64_t file_bytes(const FileDescriptor& file, std::string_view path);
 /// open_readable and close again; the file's length.

@@ -1,205 +1,149 @@
-// PNG through libpng's simplified interface, JPEG through libjpeg, whose errors come by longjmp.
+// Which format an image file has, and its bytes.
 #include "data/import/image_file.hpp"
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 
 #include "data/hdf5/file_io.hpp"
+#include "data/import/image_codec.hpp"
 #include "data/import/import_formats.hpp"
 
 #include <fmt/format.h>
 
-#include <csetjmp>
+#include <algorithm>
+#include <array>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
-
-#include <jpeglib.h>
-#include <png.h>
-
-#include <jerror.h>
+#include <utility>
 
 namespace cohort {
 
 namespace {
 
+using namespace std::string_view_literals;
+
 constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 30U;
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 28U;
 
-using Bytes = std::vector<std::uint8_t>;
+constexpr std::string_view kPng = "\x89PNG\r\n\x1A\n";
+constexpr std::string_view kJpeg = "\xFF\xD8\xFF";
 
-Bytes file_contents(const std::string& path) {
+/// Formats that are known, but not read: how files begin, '?' being any byte.
+constexpr std::array kMarks =
+    std::to_array<std::pair<std::string_view, std::string_view>>({{"RIFF????WEBP", "WebP"},
+                                                                  {"GIF8", "GIF"},
+                                                                  {"BM????\0\0\0\0"sv, "BMP"},
+                                                                  {"II*\0"sv, "TIFF"},
+                                                                  {"MM\0*"sv, "TIFF"},
+                                                                  {"????ftypavif", "AVIF"},
+                                                                  {"????ftyphei", "HEIF"},
+                                                                  {"????ftypmif1", "HEIF"},
+                                                                  {"\xFF\x0A", "JPEG XL"},
+                                                                  {"????JXL \r\n", "JPEG XL"},
+                                                                  {"????jP  \r\n", "JPEG2000"},
+                                                                  {"\xFF\x4F\xFF\x51", "JPEG2000"},
+                                                                  {"P4\n", "PPM"},
+                                                                  {"P5\n", "PPM"},
+                                                                  {"P6\n", "PPM"}});
+
+/// The same by the ends of names.
+constexpr std::array kEndings =
+    std::to_array<std::pair<std::string_view, std::string_view>>({{".webp", "WebP"},
+                                                                  {".gif", "GIF"},
+                                                                  {".bmp", "BMP"},
+                                                                  {".tif", "TIFF"},
+                                                                  {".tiff", "TIFF"},
+                                                                  {".avif", "AVIF"},
+                                                                  {".heic", "HEIF"},
+                                                                  {".heif", "HEIF"},
+                                                                  {".jxl", "JPEG XL"},
+                                                                  {".jp2", "JPEG2000"},
+                                                                  {".ppm", "PPM"},
+                                                                  {".pgm", "PPM"},
+                                                                  {".pbm", "PPM"},
+                                                                  {".pnm", "PPM"}});
+
+std::string start_of(const std::string& path) {
+    constexpr std::uint64_t kStartBytes = 16;
+    const FileDescriptor file = open_readable(path);
+    std::string start(std::min(file_bytes(file, path), kStartBytes), '\0');
+    read_at(file, path, 0, std::as_writable_bytes(std::span(start)));
+    return start;
+}
+
+/// Empty: none.
+std::string_view other_format_of(std::string_view start) {
+    const auto* found = std::ranges::find_if(kMarks, [&](const auto& each) {
+        const std::string_view mark = each.first;
+        return start.size() >= mark.size() &&
+               std::equal(mark.begin(), mark.end(), start.begin(),
+                          [](char wanted, char got) { return wanted == '?' || wanted == got; });
+    });
+    return found == kMarks.end() ? std::string_view() : found->second;
+}
+
+std::vector<std::uint8_t> file_contents(const std::string& path) {
     const FileDescriptor file = open_readable(path);
     const std::uint64_t bytes = file_bytes(file, path);
     require_file(bytes <= kLargestFile, path, "too large for an image", "at most 1 GiB",
                  fmt::format("{} bytes", bytes));
-    Bytes contents(bytes);
+    std::vector<std::uint8_t> contents(bytes);
     read_at(file, path, 0, std::as_writable_bytes(std::span(contents)));
     return contents;
 }
 
-[[noreturn]] void fail_damaged(const std::string& path, const char* reason) {
-    fail<FileError>({.where = path, .what = "the image is damaged or unusable", .got = reason});
-}
-
-void check_size(const std::string& path, const ImageFacts& facts) {
-    require_file(facts.height >= 1 && facts.width >= 1 &&
-                     facts.height <= kMostPixels / std::max<std::int64_t>(facts.width, 1),
-                 path, "unusable size of an image", fmt::format("1 to {} pixels", kMostPixels),
-                 fmt::format("{}x{}", facts.height, facts.width));
-}
-
-/// One PNG in memory.
-class PngReader {
-public:
-    PngReader(const std::string& path, const Bytes& bytes) : path_(path) {
-        image_.version = PNG_IMAGE_VERSION;
-        check(png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()));
+/// The result of the reader for the file's format.
+template <class Reader>
+auto read_with(const std::string& path, Reader png, Reader jpeg) {
+    const std::vector<std::uint8_t> bytes = file_contents(path);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (text.starts_with(kPng)) {
+        return png(path, bytes);
     }
-    PngReader(const PngReader&) = delete;
-    PngReader& operator=(const PngReader&) = delete;
-    ~PngReader() { png_image_free(&image_); }
-
-    [[nodiscard]] ImageFacts facts() const {
-        return {image_.height, image_.width, (image_.format & PNG_FORMAT_FLAG_COLOR) != 0};
+    if (!text.starts_with(kJpeg)) {
+        const std::string_view other = other_format_of(text);
+        require_file(false, path, "not an image that can be read", "PNG or JPEG",
+                     other.empty() ? "other first bytes" : other);
     }
-    void read(bool colour, std::uint8_t* pixels) {
-        constexpr png_color kWhite{255, 255, 255};
-        image_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // else 16 bits would be taken as linear
-        image_.format = colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-        check(png_image_finish_read(&image_, &kWhite, pixels, 0, nullptr));
-    }
-
-private:
-    void check(int done) const {
-        if (done == 0) {
-            fail_damaged(path_, image_.message);
-        }
-    }
-
-    const std::string& path_;
-    png_image image_{};
-};
-
-struct JpegTrouble {
-    jpeg_error_mgr manager{};  // first: libjpeg hands out its address
-    std::jmp_buf back{};
-    char text[JMSG_LENGTH_MAX] = {};
-};
-
-extern "C" {
-[[noreturn]] void cohort_jpeg_failed(j_common_ptr info) {
-    auto* trouble = reinterpret_cast<JpegTrouble*>(info->err);
-    info->err->format_message(info, trouble->text);
-    std::longjmp(trouble->back, 1);
-}
-/// libjpeg fills up a file that ends too early and only warns. Other warnings are common in good
-/// files.
-void cohort_jpeg_message(j_common_ptr info, int level) {
-    const int code = info->err->msg_code;
-    if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) {
-        cohort_jpeg_failed(info);
-    }
-}
-}
-
-/// One JPEG in memory. Its methods that return false leave a text; nothing with a destructor lives
-/// in them, since errors jump over them.
-class JpegReader {
-public:
-    JpegReader() {
-        info_.err = jpeg_std_error(&trouble_.manager);
-        trouble_.manager.error_exit = cohort_jpeg_failed;
-        trouble_.manager.emit_message = cohort_jpeg_message;
-    }
-    JpegReader(const JpegReader&) = delete;
-    JpegReader& operator=(const JpegReader&) = delete;
-    ~JpegReader() { jpeg_destroy_decompress(&info_); }
-
-    [[nodiscard]] bool begin(const Bytes& bytes) {
-        if (setjmp(trouble_.back) != 0) {
-            return false;
-        }
-        jpeg_create_decompress(&info_);
-        jpeg_mem_src(&info_, bytes.data(), bytes.size());
-        return jpeg_read_header(&info_, TRUE) == JPEG_HEADER_OK;
-    }
-    [[nodiscard]] ImageFacts facts() const {
-        return {info_.image_height, info_.image_width, info_.jpeg_color_space != JCS_GRAYSCALE};
-    }
-    [[nodiscard]] bool read(bool colour, std::uint8_t* pixels) {
-        if (setjmp(trouble_.back) != 0) {
-            return false;
-        }
-        info_.out_color_space = colour ? JCS_RGB : JCS_GRAYSCALE;
-        jpeg_start_decompress(&info_);
-        while (info_.output_scanline < info_.output_height) {
-            JSAMPROW row = pixels + std::size_t{info_.output_scanline} * info_.output_width *
-                                        (colour ? 3U : 1U);
-            jpeg_read_scanlines(&info_, &row, 1);
-        }
-        return jpeg_finish_decompress(&info_) == TRUE;
-    }
-    [[nodiscard]] const char* text() const { return trouble_.text; }
-
-private:
-    JpegTrouble trouble_;
-    jpeg_decompress_struct info_{};
-};
-
-bool starts_as_png(const Bytes& bytes) {
-    return bytes.size() >= 8 && png_sig_cmp(bytes.data(), 0, 8) == 0;
-}
-
-bool starts_as_jpeg(const Bytes& bytes) {
-    return bytes.size() >= 3 && std::memcmp(bytes.data(), "\xFF\xD8\xFF", 3) == 0;
-}
-
-/// Calls read(facts, fill) where fill(colour, pixels) decodes.
-template <class Read>
-void open_image(const std::string& path, const Read& read) {
-    const Bytes bytes = file_contents(path);
-    if (starts_as_png(bytes)) {
-        PngReader png(path, bytes);
-        check_size(path, png.facts());
-        read(png.facts(), [&](bool colour, std::uint8_t* pixels) { png.read(colour, pixels); });
-        return;
-    }
-    require_file(starts_as_jpeg(bytes), path, "not an image", "PNG or JPEG", "other first bytes");
-    JpegReader jpeg;
-    if (!jpeg.begin(bytes)) {
-        fail_damaged(path, jpeg.text());
-    }
-    check_size(path, jpeg.facts());
-    read(jpeg.facts(), [&](bool colour, std::uint8_t* pixels) {
-        if (!jpeg.read(colour, pixels)) {
-            fail_damaged(path, jpeg.text());
-        }
-    });
+    return jpeg(path, bytes);
 }
 
 }  // namespace
+
+void check_image_size(const std::string& path, std::int64_t height, std::int64_t width) {
+    require_file(
+        height >= 1 && width >= 1 && height <= kMostPixels / std::max<std::int64_t>(width, 1), path,
+        "unusable size of an image", fmt::format("1 to {} pixels", kMostPixels),
+        fmt::format("{}x{}", height, width));
+}
+
+void fail_damaged_image(const std::string& path, std::string_view reason) {
+    fail<FileError>({.where = path, .what = "the image is damaged or unusable", .got = reason});
+}
 
 bool named_image(const std::string& path) {
     const std::string name = plain_name(path);
     return name.ends_with(".png") || name.ends_with(".jpg") || name.ends_with(".jpeg");
 }
 
-ImageFacts image_facts(const std::string& path) {
-    ImageFacts found;
-    open_image(path, [&](const ImageFacts& facts, const auto& /*fill*/) { found = facts; });
-    return found;
+bool begins_as_image(const std::string& path) {
+    const std::string start = start_of(path);
+    return start.starts_with(kPng) || start.starts_with(kJpeg);
 }
 
-Image read_image(const std::string& path, bool colour) {
-    Image image{.channels = colour ? 3 : 1};
-    open_image(path, [&](const ImageFacts& facts, const auto& fill) {
-        image.height = facts.height;
-        image.width = facts.width;
-        image.pixels.resize(static_cast<std::size_t>(image.height * image.width * image.channels));
-        fill(colour, image.pixels.data());
-    });
-    return image;
+std::string_view other_image_format(const std::string& path) {
+    const std::string_view by_start = other_format_of(start_of(path));
+    const std::string name = plain_name(path);
+    const auto* found = std::ranges::find_if(
+        kEndings, [&](const auto& each) { return name.ends_with(each.first); });
+    return !by_start.empty() || found == kEndings.end() ? by_start : found->second;
+}
+
+ImageFacts image_facts(const std::string& path) {
+    return read_with(path, png_facts, jpeg_facts);
+}
+
+Image read_image(const std::string& path) {
+    return read_with(path, read_png, read_jpeg);
 }
 
 }  // namespace cohort

@@ -114,19 +114,20 @@ std::vector<std::string> plain_files(std::vector<std::string> paths) {
     return paths;
 }
 
-void read_files(ImportFormat format, const std::vector<ImportFile>& files,
-                const ImportOptions& options, ImportSink& sink) {
+/// Gives all samples to the sink. Returns ImportReport::note.
+std::string read_files(ImportFormat format, const std::vector<ImportFile>& files,
+                       const ImportOptions& options, ImportSink& sink) {
     switch (format) {
-        case ImportFormat::kIdx: return import_idx(files, sink);
+        case ImportFormat::kIdx: import_idx(files, sink); break;
         case ImportFormat::kCifar10:
-        case ImportFormat::kCifar100: return import_cifar(format, files, sink);
-        case ImportFormat::kNpy: return import_npy(files, options.regression, sink);
-        case ImportFormat::kCsv: return import_csv(files, options, sink);
-        case ImportFormat::kFolder:
+        case ImportFormat::kCifar100: import_cifar(format, files, sink); break;
+        case ImportFormat::kNpy: import_npy(files, options.regression, sink); break;
+        case ImportFormat::kCsv: import_csv(files, options, sink); break;
+        case ImportFormat::kFolder: return import_folder(files, options, sink);
         case ImportFormat::kText:
-        case ImportFormat::kAuto: break;
+        case ImportFormat::kAuto: check_invariant(false, "the format is one of samples");
     }
-    check_invariant(false, "the format is settled");
+    return "";
 }
 
 }  // namespace
@@ -216,11 +217,11 @@ ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
         report.note = import_text(files, options, output, source, thread);
     } else {
         ImportSink sink(options, output, thread, std::move(source));
-        if (folder) {
-            report.note = import_folder(files, options, sink);
-        } else {
-            read_files(report.format, files, options, sink);
+        if (sink.counting() && !folder) {
+            static_cast<void>(read_files(report.format, files, options, sink));
+            sink.draw_split();
         }
+        report.note = read_files(report.format, files, options, sink);
         sink.commit();
     }
     report.train = open_dataset(options.output, "train", thread)->info();

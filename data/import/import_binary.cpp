@@ -36,12 +36,17 @@ void channels_to_front(std::span<std::byte> sample, std::int64_t channels, std::
 
 }  // namespace
 
-std::int64_t decode_integer(std::span<const std::byte> bytes, bool big_endian, bool is_signed) {
+std::uint64_t decode_unsigned(std::span<const std::byte> bytes, bool big_endian) {
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
         const std::size_t from = big_endian ? i : bytes.size() - 1 - i;
         value = (value << 8U) | std::to_integer<std::uint64_t>(bytes[from]);
     }
+    return value;
+}
+
+std::int64_t decode_integer(std::span<const std::byte> bytes, bool big_endian, bool is_signed) {
+    std::uint64_t value = decode_unsigned(bytes, big_endian);
     const std::size_t bits = 8 * bytes.size();
     if (is_signed && bits < 64 && ((value >> (bits - 1)) & 1U) != 0) {
         value |= ~std::uint64_t{0} << bits;
@@ -60,13 +65,15 @@ std::vector<std::int32_t> read_integer_labels(InputStream& stream, std::int64_t 
         const auto bytes = std::span(block).first(part * width);
         stream.read(bytes, fmt::format("the {} labels", count));
         for (std::size_t i = 0; i < part; ++i, ++done) {
-            const std::int64_t label =
-                decode_integer(bytes.subspan(i * width, width), big_endian, is_signed);
+            const auto one = bytes.subspan(i * width, width);
+            const std::int64_t label = decode_integer(one, big_endian, is_signed);
             if (label < 0 || label >= std::numeric_limits<std::int32_t>::max()) {
                 fail<FileError>({.where = stream.path(),
                                  .what = fmt::format("label {} is out of range", done),
                                  .expected = "0 or more, below 2147483647",
-                                 .got = fmt::format("{}", label),
+                                 .got = is_signed
+                                            ? fmt::format("{}", label)
+                                            : fmt::format("{}", decode_unsigned(one, big_endian)),
                                  .hint = "labels numbered from 0, one number per class"});
             }
             labels.push_back(static_cast<std::int32_t>(label));
@@ -84,9 +91,10 @@ std::vector<float> read_target_numbers(InputStream& stream, std::int64_t count, 
         const auto bytes = std::span(block).first(part * width);
         stream.read(bytes, fmt::format("the {} targets", count));
         for (std::size_t i = 0; i < part; ++i, ++done) {
-            const std::int64_t bits =
-                decode_integer(bytes.subspan(i * width, width), big_endian, kind != 'u');
-            numbers.push_back(kind != 'f' ? static_cast<float>(bits)
+            const auto one = bytes.subspan(i * width, width);
+            const std::int64_t bits = decode_integer(one, big_endian, true);
+            numbers.push_back(kind == 'u'   ? static_cast<float>(decode_unsigned(one, big_endian))
+                              : kind == 'i' ? static_cast<float>(bits)
                               : width == sizeof(float)
                                   ? std::bit_cast<float>(static_cast<std::int32_t>(bits))
                                   : static_cast<float>(std::bit_cast<double>(bits)));
@@ -109,6 +117,9 @@ void import_samples(InputStream& stream, const ImportPair& pair, const ImportLab
         std::ranges::rotate(stored, stored.end() - 1);
     }
     sink.begin(pair, stored, type, 0, labels.targets);
+    if (sink.counting()) {
+        return sink.append({}, labels.classes, labels.numbers);
+    }
     const std::size_t bytes = sink.sample_bytes();
     const auto block = static_cast<std::size_t>(sink.block_samples());
     std::vector<std::byte> samples(block * bytes);

@@ -2,6 +2,7 @@
 
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/import.hpp"
+#include "data/import/test_split.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +37,8 @@ struct ImportLabels {
 };
 
 /// Where the formats put what they read: makes the writer when the first file is known, checks
-/// that all files agree, draws the test split.
+/// that all files agree, splits off the test group. With options.test_fraction everything is given
+/// twice: first to be counted, which needs no samples.
 class ImportSink {
 public:
     ImportSink(const ImportOptions& options, OutputFile output, Hdf5Thread& thread,
@@ -55,8 +57,13 @@ public:
     /// file and sample.
     void append(std::span<const std::byte> samples, std::span<const std::int32_t> labels,
                 std::span<const float> targets = {});
+    /// Between counting and storing. Errors: FileError when there are too few samples to split.
+    void draw_split();
     /// Errors: FileError when train or test is empty, or when the labels seem to be ids.
     void commit();
+
+    /// Whether append only counts: labels or targets are enough.
+    [[nodiscard]] bool counting() const noexcept { return counting_; }
 
     /// options.shape, of samples.
     [[nodiscard]] const std::vector<std::int64_t>& wanted_shape() const { return options_.shape; }
@@ -74,6 +81,7 @@ private:
 
     void check_labels(std::span<const std::int32_t> labels) const;
     void check_classes() const;
+    void count(std::span<const std::int32_t> labels, std::span<const float> targets);
     void split(std::span<const std::byte> samples, std::span<const std::int32_t> labels,
                std::span<const float> targets);
 
@@ -84,8 +92,10 @@ private:
     std::unique_ptr<DatasetWriter> writer_;
     ImportPair files_;
     Label largest_;
-    std::int64_t in_file_ = 0;      // samples of files_ so far
-    std::uint64_t train_seen_ = 0;  // train samples so far, the split's key
+    std::int64_t in_file_ = 0;  // samples of files_ so far
+    bool counting_;
+    std::int64_t counted_again_ = 0;  // samples that were told apart
+    TestSplit split_;
 };
 
 /// A file's name in lower case, without .gz.
@@ -110,7 +120,8 @@ void import_npy(const std::vector<ImportFile>& files, bool regression, ImportSin
 /// SPLIT of such an image; empty: there is none.
 [[nodiscard]] std::string split_folder(const std::string& root, const std::string& image);
 /// Stores images in an order drawn from options.seed; labels are numbers of their folders' names in
-/// order. @return a line for people: images and classes
+/// order. Draws the split by itself, since the classes are known from the names.
+/// @return a line for people: images and classes
 [[nodiscard]] std::string import_folder(std::vector<ImportFile> images,
                                         const ImportOptions& options, ImportSink& sink);
 void import_csv(const std::vector<ImportFile>& files, const ImportOptions& options,
@@ -133,7 +144,7 @@ void import_csv(const std::vector<ImportFile>& files, const ImportOptions& optio
 /// other names.
 [[nodiscard]] std::string idx_partner(const std::string& path);
 
-/// An integer of `bytes.size()` (1, 2, 4, 8) bytes.
+/// An integer of `bytes.size()` (1, 2, 4, 8) bytes, at most the largest of int64.
 [[nodiscard]] std::int64_t decode_integer(std::span<const std::byte> bytes, bool big_endian,
                                           bool is_signed);
 /// Labels as integers of `width` bytes. Errors: FileError naming a label beyond int32.

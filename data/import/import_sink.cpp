@@ -1,6 +1,5 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
-#include "cohort/core/rng.hpp"
 #include "core/units.hpp"
 
 #include "data/dataset/dataset_layout.hpp"
@@ -36,7 +35,10 @@ std::vector<std::int64_t> stored_shape(const ImportFile& file, std::vector<std::
 
 ImportSink::ImportSink(const ImportOptions& options, OutputFile output, Hdf5Thread& thread,
                        std::string source)
-    : options_(options), output_(std::move(output)), thread_(thread) {
+    : options_(options),
+      output_(std::move(output)),
+      thread_(thread),
+      counting_(options.test_fraction > 0) {
     spec_.classes = options.classes;
     spec_.source = std::move(source);
     spec_.chunk_samples = options.chunk_samples;
@@ -65,7 +67,9 @@ void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found,
                               .got = fmt::format("{}, {} in {}", options_.classes,
                                                  counted(targets, "target"), files.labels.path)});
         }
-        writer_ = std::make_unique<DatasetWriter>(output_, spec_, thread_);
+        if (!counting_) {
+            writer_ = std::make_unique<DatasetWriter>(output_, spec_, thread_);
+        }
         return;
     }
     const auto text = [](const std::vector<std::int64_t>& extents, SampleType kind,
@@ -110,6 +114,9 @@ void ImportSink::check_classes() const {
 void ImportSink::append(std::span<const std::byte> samples, std::span<const std::int32_t> labels,
                         std::span<const float> targets) {
     check_labels(labels);
+    if (counting_) {
+        return count(labels, targets);
+    }
     check_targets(targets, spec_.targets, in_file_, files_.labels.path);
     const auto largest = std::ranges::max_element(labels);
     if (largest != labels.end() && *largest > largest_.label) {
@@ -117,12 +124,30 @@ void ImportSink::append(std::span<const std::byte> samples, std::span<const std:
     }
     check_values(samples, {.sample_shape = spec_.sample_shape, .type = spec_.type}, in_file_,
                  files_.samples.path);
-    if (files_.samples.group == DatasetGroup::kTrain && options_.test_fraction > 0) {
+    if (options_.test_fraction > 0) {
         split(samples, labels, targets);
     } else {
         writer_->append(files_.samples.group, samples, labels, targets);
     }
     in_file_ += static_cast<std::int64_t>(samples.size() / sample_bytes());
+}
+
+void ImportSink::count(std::span<const std::int32_t> labels, std::span<const float> targets) {
+    split_.count(labels);
+    if (spec_.targets > 0) {
+        split_.count_unlabelled(static_cast<std::int64_t>(targets.size()) / spec_.targets);
+    }
+    in_file_ += static_cast<std::int64_t>(labels.size());
+}
+
+void ImportSink::draw_split() {
+    require_file(split_.samples() > 0, options_.output, "the inputs hold no samples", "", "");
+    require_file(split_.samples() > 1, files_.samples.path,
+                 "a single sample cannot be split into train and test", "2 samples or more", "1",
+                 "test files in place of --test-fraction");
+    split_.draw(options_.test_fraction, options_.seed);
+    counting_ = false;
+    in_file_ = 0;
 }
 
 void ImportSink::split(std::span<const std::byte> samples, std::span<const std::int32_t> labels,
@@ -131,18 +156,19 @@ void ImportSink::split(std::span<const std::byte> samples, std::span<const std::
     const auto one = [&](const auto& all, std::size_t index) {
         return all.subspan(index * (all.size() / count), all.size() / count);
     };
-    const auto goes_to_test = [&] {
-        Rng rng(options_.seed, RngPurpose::kTestSplit, train_seen_++);
-        return static_cast<double>(rng.next_uniform()) < options_.test_fraction;
-    };
     for (std::size_t sample = 0; sample < count; ++sample) {
-        const auto group = goes_to_test() ? DatasetGroup::kTest : DatasetGroup::kTrain;
+        const std::int32_t label = labels.empty() ? TestSplit::kNoClass : labels[sample];
+        const auto group = split_.goes_to_test(label) ? DatasetGroup::kTest : DatasetGroup::kTrain;
         writer_->append(group, one(samples, sample), one(labels, sample), one(targets, sample));
     }
+    counted_again_ += static_cast<std::int64_t>(count);
 }
 
 void ImportSink::commit() {
     require_file(writer_ != nullptr, options_.output, "the inputs hold no samples", "", "");
+    require_file(options_.test_fraction == 0 || counted_again_ == split_.samples(),
+                 options_.inputs.front(), "the inputs changed while they were read",
+                 fmt::format("{} samples", split_.samples()), fmt::format("{}", counted_again_));
     check_classes();
     writer_->commit();
 }

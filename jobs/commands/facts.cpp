@@ -67,6 +67,15 @@ std::string doubts_of(const SampleSetInfo& info) {
         std::min(shape[0], shape[1]) > kMostChannels) {
         doubts += "; samples look like [H,W,C] and are taken as [C,H,W]";
     }
+    constexpr std::uint64_t kMostChunk = std::uint64_t{32} << 20;  // the window of a shuffle
+    const std::uint64_t chunk =
+        static_cast<std::uint64_t>(info.chunk_samples) * info.sample_bytes();
+    if (chunk > kMostChunk) {
+        doubts += fmt::format(
+            "; chunks of {}, where about 1 MiB is usual: a worker reads a whole one for its first "
+            "sample and holds two of them, {}",
+            format_bytes(chunk), format_bytes(2 * chunk));
+    }
     return doubts;
 }
 

@@ -21,12 +21,16 @@ foreach(name bad_input chooser fleet predictor quickstart simulate space stop tr
 endforeach()
 # Compares with a package of PyPI; without it ctest says that it was skipped.
 set_tests_properties(cli_text_tokenizers_test PROPERTIES SKIP_RETURN_CODE 77)
-# The same with PyTorch and ONNX.
-cohort_add_cli_test(networks/onnx)
-set_tests_properties(cli_networks_onnx_test PROPERTIES SKIP_RETURN_CODE 77)
+# The same with PyTorch and ONNX, and with Pillow.
+foreach(name networks/onnx networks/onnx_exporter input/images)
+  cohort_add_cli_test(${name})
+  string(REPLACE "/" "_" entry cli_${name}_test)
+  set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)
+endforeach()
 # An installation, and the Debian package of one.
 cohort_add_cli_test(install/tree WORDS ${PROJECT_BINARY_DIR} PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(install/package WORDS ${PROJECT_BINARY_DIR} PROPERTIES TIMEOUT 600 LABELS long)
+cohort_add_cli_test(input/files)
 cohort_add_cli_test(sweep PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(launch_train WORDS ${PROJECT_SOURCE_DIR} PROPERTIES PROCESSORS 2)
 cohort_add_cli_test(models/fashion_mnist WORDS ${PROJECT_SOURCE_DIR} PROPERTIES PROCESSORS 2 LABELS mpi fault)

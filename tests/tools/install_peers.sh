@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 peers=build/peers
-packages=(torch onnx onnxruntime numpy h5py 'scikit-build-core>=0.10' 'pybind11>=2.12'
+packages=(torch onnx onnxscript onnxruntime numpy h5py 'scikit-build-core>=0.10' 'pybind11>=2.12'
     tensorboard)
 if [[ -e $peers/complete && $(<"$peers/complete") == "${packages[*]}" ]]; then
     exit 0

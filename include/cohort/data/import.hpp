@@ -44,7 +44,8 @@ struct ImportOptions {
     std::int64_t chunk_samples = 0;   ///< 0: see DatasetSpec
     int compress_level = 0;           ///< gzip 1..9, 0 for none
     /// Share of the train samples, in (0,1), that goes to the test group instead, when no input is
-    /// a test file: drawn per sample from `seed`; of text the end of it. 0: test files are needed.
+    /// a test file: exactly that share, of each class alike, drawn from `seed`; of text the end of
+    /// it. 0: test files are needed.
     double test_fraction = 0.0;
     std::uint64_t seed = 0;
     /// Folder: height and width to which images are brought; else all must agree.

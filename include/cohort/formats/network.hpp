@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/data/vocabulary.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/model/source.hpp"
 
@@ -20,11 +21,13 @@ void check_source(const ModelSource& source);
 /// `source.init`.
 /// @param news  sentences for people get here: tensors of a file of weights that found no
 /// place and those that the file lacks; may be null
+/// @param vocabulary  of the samples, where they are text that has one; else null
 /// Errors: UsageError for an unknown name, ShapeError for samples that the network cannot take,
 /// FileError for a file that cannot be read, has nodes that no layer can take over (all named at
-/// once), or weights of another shape.
+/// once), or weights of another shape or of a model with another vocabulary.
 [[nodiscard]] Graph make_graph(const ModelSource& source, const ModelInput& input,
-                               std::vector<std::string>* news = nullptr);
+                               std::vector<std::string>* news = nullptr,
+                               const Vocabulary* vocabulary = nullptr);
 
 /// A network as JSON (docs/networks.md): layers with their kinds, attributes, names and inputs, in
 /// the order in which they were built; no weights. read_network makes the same network of it: the

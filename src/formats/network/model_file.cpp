@@ -236,9 +236,18 @@ ModelFile read_trained(const std::string& path, Hdf5Thread& thread) {
     return model;
 }
 
-NamedTensors read_model_tensors(const std::string& path) {
+NamedTensors read_model_tensors(const std::string& path, const Vocabulary* vocabulary) {
     Hdf5Thread thread;
     const ModelFile model = read_model(path, thread);
+    if (vocabulary != nullptr && model.vocabulary &&
+        (model.vocabulary->kind != vocabulary->kind ||
+         model.vocabulary->text != vocabulary->text)) {
+        fail<FileError>({.where = path,
+                         .what = "the weights are of a model with another vocabulary than the text",
+                         .expected = "the one that the model was trained with",
+                         .got = fmt::format("another of {} tokens", model.classes),
+                         .hint = "weights of a model of this data set"});
+    }
     NamedTensors tensors;
     const auto take = [&](const FlatLayout& layout, const std::vector<float>& flat) {
         for (const FlatRange& range : layout.ranges()) {

@@ -65,11 +65,12 @@ Graph built(const ModelSource& source, const ModelInput& input) {
     return input.targets > 0 ? graph.with_loss(LossKind::kMeanSquaredError) : graph;
 }
 
-void read_start(Graph& graph, const std::string& file, std::vector<std::string>* news) {
+void read_start(Graph& graph, const std::string& file, const Vocabulary* vocabulary,
+                std::vector<std::string>* news) {
     if (file.ends_with(kSafetensorsEnding)) {
         start_from_tensors(graph, read_safetensors(file), file, news);
     } else if (file.ends_with(kModelEnding)) {
-        start_from_tensors(graph, read_model_tensors(file), file, news);
+        start_from_tensors(graph, read_model_tensors(file, vocabulary), file, news);
     } else {
         fail<UsageError>(
             {.where = "--init",
@@ -101,12 +102,12 @@ ModelInput usual_input(const ModelSource& source, const ModelInput& numbers) {
     return numbers;
 }
 
-Graph make_graph(const ModelSource& source, const ModelInput& input,
-                 std::vector<std::string>* news) {
+Graph make_graph(const ModelSource& source, const ModelInput& input, std::vector<std::string>* news,
+                 const Vocabulary* vocabulary) {
     Graph graph = built(source, input);
     check_fit(graph, input);
     if (!source.init.empty()) {
-        read_start(graph, source.init, news);
+        read_start(graph, source.init, vocabulary, news);
     }
     return graph;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cohort/core/output.hpp"
+#include "cohort/data/vocabulary.hpp"
 #include "cohort/model/graph.hpp"
 
 namespace cohort {
@@ -34,8 +35,10 @@ struct PytorchName {
 /// Writes parameters and state as a .safetensors file, by the names of a PyTorch module. Errors:
 /// FileError.
 void write_safetensors(const OutputFile& file, const ModelFile& model);
-/// The parameters and the state of a model.h5. Errors: FileError.
-[[nodiscard]] NamedTensors read_model_tensors(const std::string& path);
+/// The parameters and the state of a model.h5. Errors: FileError; also for a model of text whose
+/// vocabulary is not `vocabulary`, unless that is null: the same tokens are other words there.
+[[nodiscard]] NamedTensors read_model_tensors(const std::string& path,
+                                              const Vocabulary* vocabulary);
 
 /// Lets `graph` start from the tensors of a file, matched by name; what PyTorch calls otherwise is
 /// known: a prefix "module.", "model." or "_orig_mod." of all names, none of which the network has,

@@ -1,6 +1,7 @@
 // Arithmetic on constants: scales and masks that exporters compute.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <initializer_list>
 
 #include "formats/onnx/onnx_fold.hpp"
@@ -85,6 +86,22 @@ OnnxTensor onnx_chosen(const OnnxTensor& condition, const OnnxTensor& a, const O
         to.floats.push_back(broadcast(condition.ints, i) != 0 ? broadcast(a.floats, i)
                                                               : broadcast(b.floats, i));
     }
+    return to;
+}
+
+OnnxTensor onnx_range(const OnnxTensor& first, const OnnxTensor& last, const OnnxTensor& step) {
+    constexpr std::int64_t kMost = 1 << 24;
+    const bool usable = first.ints.size() == 1 && last.ints.size() == 1 && step.ints.size() == 1 &&
+                        step.ints[0] > 0 && std::abs(first.ints[0]) < kMost &&
+                        std::abs(last.ints[0]) < kMost;
+    if (!usable) {
+        throw OnnxRefusal{"a range of other numbers than whole ones that grow"};
+    }
+    OnnxTensor to{.shape = {0}};
+    for (std::int64_t value = first.ints[0]; value < last.ints[0]; value += step.ints[0]) {
+        to.ints.push_back(value);
+    }
+    to.shape[0] = to.elements();
     return to;
 }
 

@@ -64,6 +64,23 @@ void finish_attention(OnnxBuilder& to, const onnx::Node& node, const OnnxView& v
     to.set_output(node, {to.net().attention(all, {.heads = view.heads, .causal = view.causal})});
 }
 
+/// [N,H,..] to [NH,..] or back, for a transposition that exporters put between; false: neither.
+bool regroup_heads(OnnxBuilder& to, const onnx::Node& node, const Extents& shape, OnnxView view) {
+    const bool joins = view.axes.size() == 4 && view.axes.starts_with("NH") && shape.size() == 3;
+    const bool parts = view.axes.size() == 3 && view.axes[0] == 'B' && shape.size() == 4;
+    if (view.stage != Stage::kPart || (!joins && !parts)) {
+        return false;
+    }
+    const Extents before = onnx_shape_of(to, view, 1);
+    if (!std::equal(shape.end() - 2, shape.end(), before.end() - 2) ||
+        (parts && shape[1] != view.heads)) {
+        return false;
+    }
+    view.axes.replace(0, joins ? 2 : 1, joins ? "B" : "NH");
+    to.set_view(node, 0, view);
+    return true;
+}
+
 void reshape(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
     const OnnxTensor* shape = to.constant(node, 1);
     if (shape == nullptr || !shape->whole()) {
@@ -73,7 +90,7 @@ void reshape(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
         finish_attention(to, node, view);
     } else if (view.stage == Stage::kPart && view.axes == "NTF" && shape->elements() == 4) {
         split_heads(to, node, shape->ints, view);
-    } else {
+    } else if (!regroup_heads(to, node, shape->ints, view)) {
         refuse_attention("another change of shape");
     }
 }
@@ -108,6 +125,34 @@ void split(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
     for (int part = 0; part < 3; ++part) {
         to.set_view(node, part, picked_part(view, axis, part));
     }
+}
+
+/// Into a list of parts, which one node each takes out.
+void split_to_sequence(OnnxBuilder& to, const onnx::Node& node, OnnxView view) {
+    view.split_axis =
+        static_cast<std::size_t>(onnx_axis(attribute(node, "axis", 0), view.axes.size()));
+    const OnnxTensor* sizes = to.constant(node, 1);
+    const std::int64_t features = onnx_shape_of(to, view, 1)[view.split_axis];
+    const bool thirds =
+        sizes != nullptr &&
+        std::string_view("PHF").find(view.axes[view.split_axis]) != std::string_view::npos &&
+        (sizes->elements() == 1 || sizes->elements() == 3) &&
+        std::ranges::all_of(sizes->ints, [&](std::int64_t size) { return 3 * size == features; });
+    if (!thirds || view.stage != Stage::kPart) {
+        refuse_attention("other parts than queries, keys and values");
+    }
+    view.stage = Stage::kSequence;
+    to.set_view(node, 0, view);
+}
+
+void take_from_sequence(OnnxBuilder& to, const onnx::Node& node, OnnxView view) {
+    const auto index = number_at(to, node, 1);
+    if (!index || view.stage != Stage::kSequence) {
+        refuse_attention("a part that is not known");
+    }
+    view.stage = Stage::kPart;
+    const double place = *index < 0 ? *index + 3 : *index;
+    to.set_view(node, 0, picked_part(view, view.split_axis, static_cast<int>(place)));
 }
 
 void pick(OnnxBuilder& to, const onnx::Node& node, const OnnxView& view) {
@@ -272,7 +317,8 @@ void refuse_node_variants(const onnx::Node& node) {
 /// Begins a view where a value is split for an attention; false: it is not.
 bool begin(OnnxBuilder& to, const onnx::Node& node) {
     const bool reshapes = node.op_type() == "Reshape";
-    if (!reshapes && node.op_type() != "Split") {
+    const bool sequence = node.op_type() == "SplitToSequence";
+    if (!reshapes && !sequence && node.op_type() != "Split") {
         return false;
     }
     const Value x = to.input(node);
@@ -283,7 +329,7 @@ bool begin(OnnxBuilder& to, const onnx::Node& node) {
     }
     const OnnxView whole{.axes = "NTF", .sources = {OnnxView::Source{x}}};
     if (!reshapes) {
-        split(to, node, whole);
+        sequence ? split_to_sequence(to, node, whole) : split(to, node, whole);
         return true;
     }
     if (wanted == nullptr || !wanted->whole() || wanted->elements() < 4 || wanted->elements() > 5) {
@@ -304,6 +350,9 @@ std::vector<std::int64_t> onnx_shape_of(const OnnxBuilder& to, const OnnxView& v
     for (const char axis : view.axes) {
         switch (axis) {
             case 'N': extents.push_back(batch); break;
+            case 'B':
+                extents.push_back(batch == OnnxTensor::kBatch ? batch : batch * view.heads);
+                break;
             case 'T':
             case 'S': extents.push_back(shape[0]); break;
             case 'P': extents.push_back(parts); break;
@@ -368,6 +417,10 @@ bool add_onnx_attention(OnnxBuilder& to, const onnx::Node& node) {
         reshape(to, node, any);
     } else if (op == "Split") {
         split(to, node, any);
+    } else if (op == "SplitToSequence") {
+        split_to_sequence(to, node, any);
+    } else if (op == "SequenceAt") {
+        take_from_sequence(to, node, any);
     } else if (op == "Gather") {
         pick(to, node, any);
     } else if (op == "Squeeze") {

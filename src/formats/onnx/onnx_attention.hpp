@@ -12,7 +12,7 @@ namespace cohort {
 
 /// An intermediate value of an attention, which one layer computes as a whole: what it is made of.
 struct OnnxView {
-    enum class Stage { kPart, kScores, kShares, kMeans };
+    enum class Stage { kPart, kSequence, kScores, kShares, kMeans };
 
     /// Features of queries, keys or values: all of a value [T,F], or one of three parts of it, side
     /// by side.
@@ -26,12 +26,14 @@ struct OnnxView {
 
     Stage stage = Stage::kPart;
     /// One letter per axis: N batch, T positions, S positions of keys, P the three parts, H heads,
-    /// D features of a head, F features of all heads, 1 an axis of one number.
+    /// B heads of all samples of the batch, D features of a head, F features of all heads, 1 an
+    /// axis of one number.
     std::string axes;
     std::int64_t heads = 0;                        ///< 0: not split yet
     std::array<std::optional<Source>, 3> sources;  ///< queries, keys, values; a part has one only
     double scale = 1;                              ///< of the scores
     bool causal = false;
+    std::size_t split_axis = 0;  ///< along which a sequence of three parts was split
 };
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/units.hpp"
 #include "formats/onnx/onnx_import.hpp"
 
 namespace cohort {
@@ -99,20 +101,32 @@ GraphBuilder make_net(const OnnxFile& file) {
     return {name, Shape(extents)};
 }
 
-/// Exporters of networks in inference mode multiply batch norms into the weights before them.
-/// Errors: FileError when one has.
+/// Exporters multiply batch norms into the weights before them, for inference. Errors: FileError
+/// when one has.
 void check_not_folded(const OnnxFile& file) {
-    const bool folded = std::ranges::any_of(file.weights, [](const auto& weight) {
+    const bool in_old_exporter = std::ranges::any_of(file.weights, [](const auto& weight) {
         return weight.first.starts_with("onnx::Conv_") || weight.first.ends_with(".weight_bias");
     });
-    if (folded) {
+    const auto count = std::ranges::count_if(file.graph().node(), holds_batch_norm);
+    if (in_old_exporter || count > 0) {
         fail<FileError>(
             {.where = file.path,
-             .what = "the exporter has multiplied batch norms into convolutions, for inference",
+             .what = "the exporter has multiplied batch norms into the weights before them, for "
+                     "inference",
              .expected = "a network as it is trained",
-             .hint = "torch.onnx.export(model, ..., dynamo=False, do_constant_folding=False, "
-                     "training=torch.onnx.TrainingMode.TRAINING)"});
+             .got =
+                 count > 0 ? fmt::format("{} without its batch norm", counted(count, "layer")) : "",
+             .hint = "torch.onnx.export(model, (sample,), \"FILE.onnx\", optimize=False), or with "
+                     "dynamo=False: do_constant_folding=False, "
+                     "training=torch.onnx.TrainingMode.TRAINING"});
     }
+}
+
+/// Of the weight of a node: the parameter where the file says it, since equal tensors may be stored
+/// once, else the tensor.
+std::string identity_of(const onnx::Node& node, const OnnxTensor& weight) {
+    const std::string parameter = onnx_weight_parameter(node);
+    return parameter.empty() ? weight.origin : "parameter " + parameter;
 }
 
 /// Of an entry of the metadata; none: empty. Errors: FileError.
@@ -196,7 +210,11 @@ void OnnxBuilder::add(const onnx::Node& node) {
     const bool lost = std::ranges::any_of(
         node.input(), [&](const std::string& input) { return unknown_.contains(input); });
     if (lost) {  // that was said at the node which was refused
-        if (!knows_onnx_node(node.op_type()) && !folds_onnx(node.op_type())) {
+        constexpr auto kOfAttention = std::to_array<std::string_view>(
+            {"Softmax", "Split", "SplitToSequence", "SequenceAt", "Div"});
+        const bool step = readers_.contains(node.output(0)) &&
+                          std::ranges::find(kOfAttention, node.op_type()) != kOfAttention.end();
+        if (!knows_onnx_node(node.op_type()) && !folds_onnx(node.op_type()) && !step) {
             throw OnnxRefusal{std::string(onnx_hint(node.op_type()))};
         }
         return;
@@ -313,13 +331,20 @@ std::string OnnxBuilder::layer_name(const onnx::Node& node, const OnnxTensor& we
     if (const auto at = name.rfind(kRecurrent); at != std::string::npos) {
         name = name.substr(0, at) + "." + name.substr(at + kRecurrent.size());
     }
+    if (const std::string module = onnx_module(node); !module.empty()) {
+        name = module;
+    }
     if (name.empty() || name == "weight") {
         name = node.name().empty() ? node.op_type() : node.name();
     }
     std::ranges::replace(name, '/', '.');  // files of weights have folders
     name.erase(0, name.find_first_not_of('.'));
-    if (!names_.insert(name).second) {
-        throw OnnxRefusal{"two layers share the weights of " + name};
+    const std::string identity = identity_of(node, weight);
+    const bool again = !identity.empty() && !taken_.insert("weights " + identity).second;
+    if (again || !taken_.insert("layer " + name).second) {
+        throw OnnxRefusal{fmt::format(
+            "two layers share the weights {} (an exporter may also have stored equal ones once)",
+            weight.origin.empty() ? name : weight.origin)};
     }
     return name;
 }
@@ -331,6 +356,7 @@ Value OnnxBuilder::add_layer(std::shared_ptr<const Layer> layer, Value input,
     const bool embedding = layer->kind() == "embedding";
     const Value output = net_.append(std::move(layer), {input}, name);
     if (embedding) {
+        embeddings_[identity_of(node, weight)] = output;
         embeddings_[weight.origin] = output;
     }
     for (const auto& [tensor, numbers] : values) {
@@ -341,10 +367,13 @@ Value OnnxBuilder::add_layer(std::shared_ptr<const Layer> layer, Value input,
     return output;
 }
 
-std::optional<Value> OnnxBuilder::add_tied(Value input, const OnnxTensor& table) {
-    const auto found = embeddings_.find(table.origin);
-    return found == embeddings_.end() ? std::nullopt
-                                      : std::optional(net_.linear_tied(input, found->second));
+std::optional<Value> OnnxBuilder::add_tied(Value input, const onnx::Node& node,
+                                           const OnnxTensor& table) {
+    const std::string identity = identity_of(node, table);
+    const auto found = embeddings_.find(identity);
+    return identity.empty() || found == embeddings_.end()
+               ? std::nullopt
+               : std::optional(net_.linear_tied(input, found->second));
 }
 
 OnnxNetwork read_onnx(const std::string& path) {

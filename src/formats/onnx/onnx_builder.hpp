@@ -11,6 +11,7 @@
 #include "formats/onnx/onnx_attention.hpp"
 #include "formats/onnx/onnx_file.hpp"
 #include "formats/onnx/onnx_fold.hpp"
+#include "formats/onnx/onnx_origin.hpp"
 
 namespace cohort {
 
@@ -64,9 +65,10 @@ public:
     Value add_layer(std::shared_ptr<const Layer> layer, Value input, const onnx::Node& node,
                     const OnnxTensor& weight,
                     const std::map<std::string, const std::vector<float>*>& values);
-    /// Adds a layer whose weight is the table of an embedding made of the tensor of that origin;
-    /// nullopt: there is none.
-    [[nodiscard]] std::optional<Value> add_tied(Value input, const OnnxTensor& table);
+    /// Adds a layer whose weight is the table of an embedding: the tensor of that origin, or the
+    /// same parameter; nullopt: there is none.
+    [[nodiscard]] std::optional<Value> add_tied(Value input, const onnx::Node& node,
+                                                const OnnxTensor& table);
 
 private:
     void add(const onnx::Node& node);
@@ -80,14 +82,21 @@ private:
     std::map<std::string, std::vector<const onnx::Node*>> readers_;
     std::map<std::string, OnnxValue> values_;
     std::map<std::string, OnnxView> views_;
-    std::map<std::string, Value> embeddings_;  ///< outputs, by origin of the table
-    std::set<std::string> names_;              ///< of layers
+    std::map<std::string, Value> embeddings_;  ///< outputs, by identity of the table
+    std::set<std::string> taken_;              ///< names of layers, identities of their weights
     std::set<std::string> unknown_;            ///< outputs of nodes that were refused
     std::set<const onnx::Node*> absorbed_;
     std::map<std::string, std::vector<float>> start_;
     GraphBuilder net_;
 };
 
+/// The bias of a layer with so many outputs; nullopt: it has none. Zeros that stand for none in the
+/// file are none, a bias of zeros that an optimizer has taken out is there. Errors: OnnxRefusal.
+[[nodiscard]] std::optional<OnnxTensor> onnx_bias(const OnnxBuilder& to, const onnx::Node& node,
+                                                  int index, std::int64_t outputs);
+/// Errors: OnnxRefusal for a norm whose ones and zeros only fill in for a weight and a bias that
+/// the module has not: the layer would train them.
+void require_weights_of_norm(const OnnxBuilder& to, const onnx::Node& node);
 /// Adds the layer of a node. Errors: OnnxRefusal; of a kind that is not known too, with a hint.
 void add_onnx_layer(OnnxBuilder& to, const onnx::Node& node);
 /// Takes a node as a step of an attention; false: it is none. Errors: OnnxRefusal.

@@ -300,9 +300,15 @@ OnnxTensor filled(const Folding& f) {
     return expanded(one, f.ints(0));
 }
 
+/// Of CastLike: of a value of the running network too, which is of floats.
+std::int64_t type_alike(const Folding& f) {
+    return f.has(1) && f.at(1).whole() ? kOnnxInt64 : kOnnxFloat;
+}
+
 OnnxTensor cast(const Folding& f) {
     OnnxTensor to = f.at(0);
-    const std::int64_t type = attribute(f.node(), "to", kOnnxFloat);
+    const std::int64_t type =
+        f.node().op_type() == "CastLike" ? type_alike(f) : attribute(f.node(), "to", kOnnxFloat);
     if (type == kOnnxFloat && to.whole()) {
         to.floats.assign(to.ints.begin(), to.ints.end());
         to.ints.clear();
@@ -339,8 +345,9 @@ const std::map<std::string, Fold>& folds() {
     static const std::map<std::string, Fold> all{
         {"Constant", constant_of},
         {"Identity", [](const Folding& f) { return f.at(0); }},
-        {"CastLike", [](const Folding& f) { return f.at(0); }},
+        {"CastLike", cast},
         {"Cast", cast},
+        {"Range", [](const Folding& f) { return onnx_range(f.at(0), f.at(1), f.at(2)); }},
         {"Transpose",
          [](const Folding& f) {
              Extents order(f.at(0).shape.size());

@@ -42,6 +42,9 @@ using OnnxConstants = std::map<std::string, OnnxTensor>;
 [[nodiscard]] OnnxTensor onnx_chosen(const OnnxTensor& condition, const OnnxTensor& a,
                                      const OnnxTensor& b);
 [[nodiscard]] OnnxTensor onnx_root(const OnnxTensor& tensor);
+/// Whole numbers from the first one on, before the last one. Errors: OnnxRefusal.
+[[nodiscard]] OnnxTensor onnx_range(const OnnxTensor& first, const OnnxTensor& last,
+                                    const OnnxTensor& step);
 /// Zero below the diagonal (`upper`) or above it.
 [[nodiscard]] OnnxTensor onnx_triangle(const OnnxTensor& tensor, bool upper, std::int64_t diagonal);
 

@@ -19,6 +19,7 @@ const std::vector<float>* numbers(const OnnxTensor* tensor) {
 
 void add_batch_norm(OnnxBuilder& to, const onnx::Node& node) {
     const OnnxTensor& scale = to.weight(node, 1);
+    require_weights_of_norm(to, node);
     const BatchNormOptions options{.epsilon = attribute_float(node, "epsilon", 1e-5F)};
     to.set_output(node, {to.add_layer(make_batch_norm(options), to.input(node), node, scale,
                                       {{"weight", &scale.floats},
@@ -51,8 +52,8 @@ void add_linear(OnnxBuilder& to, const onnx::Node& node, const OnnxTensor& weigh
         throw OnnxRefusal{fmt::format("a product of {} and [{}]", to_string(input),
                                       fmt::join(weight.shape, ","))};
     }
-    if (bias == nullptr && !weight.origin.empty()) {
-        if (const auto tied = to.add_tied(x, weight)) {
+    if (bias == nullptr) {
+        if (const auto tied = to.add_tied(x, node, weight)) {
             to.set_output(last, {*tied});
             return;
         }
@@ -68,11 +69,12 @@ void add_gemm(OnnxBuilder& to, const onnx::Node& node) {
         attribute_float(node, "beta", 1) != 1) {
         throw OnnxRefusal{"a product with a factor, or of a transposed input"};
     }
-    const OnnxTensor& weight = to.weight(node, 1);
-    const OnnxTensor* bias = to.optional_constant(node, 2);
-    add_linear(to, node,
-               attribute(node, "transB", 0) != 0 ? onnx_transposed(weight, {1, 0}) : weight, bias,
-               node);
+    const OnnxTensor& given = to.weight(node, 1);
+    const OnnxTensor weight =
+        attribute(node, "transB", 0) != 0 ? onnx_transposed(given, {1, 0}) : given;
+    const std::int64_t outputs = weight.shape.size() == 2 ? weight.shape[1] : 0;
+    const std::optional<OnnxTensor> bias = onnx_bias(to, node, 2, outputs);
+    add_linear(to, node, weight, bias ? &*bias : nullptr, node);
 }
 
 void add_product(OnnxBuilder& to, const onnx::Node& node) {
@@ -80,8 +82,12 @@ void add_product(OnnxBuilder& to, const onnx::Node& node) {
     const onnx::Node* sum = nullptr;
     const OnnxTensor* bias =
         weight.shape.size() == 2 ? following_bias(to, node, weight.shape[1], sum) : nullptr;
+    std::optional<OnnxTensor> zeros;
     if (sum != nullptr) {
         to.absorb(*sum);
+    } else if (weight.shape.size() == 2) {
+        zeros = onnx_bias(to, node, 2, weight.shape[1]);
+        bias = zeros ? &*zeros : nullptr;
     }
     add_linear(to, node, weight, bias, sum != nullptr ? *sum : node);
 }
@@ -287,14 +293,48 @@ const std::map<std::string_view, Adder>& adders() {
 
 }  // namespace
 
+std::optional<OnnxTensor> onnx_bias(const OnnxBuilder& to, const onnx::Node& node, int index,
+                                    std::int64_t outputs) {
+    const OnnxTensor* found = to.optional_constant(node, index);
+    const OnnxBias of_module = onnx_bias_parameter(node);
+    if (found == nullptr) {
+        return of_module == OnnxBias::kGiven
+                   ? std::optional(OnnxTensor{
+                         .shape = {outputs},
+                         .floats = std::vector<float>(static_cast<std::size_t>(outputs), 0.0F)})
+                   : std::nullopt;
+    }
+    const bool filled_in = found->origin.empty() || of_module == OnnxBias::kNone;
+    const bool zero = std::ranges::all_of(found->floats, [](float value) { return value == 0; });
+    return filled_in && zero ? std::nullopt : std::optional(*found);
+}
+
+void require_weights_of_norm(const OnnxBuilder& to, const onnx::Node& node) {
+    const OnnxTensor& scale = to.weight(node, 1);
+    const OnnxTensor* shift = to.optional_constant(node, 2);
+    const auto all = [](const OnnxTensor& tensor, float wanted) {
+        return std::ranges::all_of(tensor.floats, [=](float value) { return value == wanted; });
+    };
+    const bool computed =
+        scale.origin.empty() || (!onnx_module(node).empty() && onnx_weight_parameter(node).empty());
+    if (computed && all(scale, 1) && (shift == nullptr || all(*shift, 0))) {
+        throw OnnxRefusal{
+            "a norm without weight and bias; with affine=True, or elementwise_affine=True, it is "
+            "trained"};
+    }
+}
+
 bool knows_onnx_node(std::string_view op) {
     return adders().contains(op);
 }
 
 std::string_view onnx_hint(std::string_view op) {
     static const std::map<std::string_view, std::string_view> hints{
-        {"Softmax", "the loss includes the softmax; the network without its last layer"},
-        {"LogSoftmax", "the loss includes the softmax; the network without its last layer"},
+        {"Softmax",
+         "the loss includes the softmax of the outputs; the network without its last layer. Within "
+         "a network it is trained as part of an attention"},
+        {"LogSoftmax",
+         "the loss includes the softmax of the outputs; the network without its last layer"},
         {"Erf",
          "a GELU is one node from operator set 20 on: torch.onnx.export(..., opset_version=20)"},
         {"GRU", "recurrent layers are LSTMs"},

@@ -67,6 +67,7 @@ void add_onnx_transpose(OnnxBuilder& to, const onnx::Node& node) {
 
 void add_onnx_layer_norm(OnnxBuilder& to, const onnx::Node& node) {
     const OnnxTensor& scale = to.weight(node, 1);
+    require_weights_of_norm(to, node);
     const Value x = to.input(node);
     const auto rank = static_cast<std::size_t>(to.shape(x).rank()) + 1;
     if (onnx_axis(attribute(node, "axis", -1), rank) != static_cast<std::int64_t>(rank) - 1) {

@@ -116,11 +116,12 @@ void add_onnx_conv(OnnxBuilder& to, const onnx::Node& node) {
     options.kernel = per_axis("kernel", {weight.shape[2], weight.shape[3]});
     read_window(node, to.shape(x), options);
     options.groups = attribute(node, "group", 1);
-    const OnnxTensor* bias = to.optional_constant(node, 2);
-    options.bias = bias != nullptr;
-    to.set_output(node, {to.add_layer(make_conv(options), x, node, weight,
-                                      {{"weight", &weight.floats},
-                                       {"bias", bias == nullptr ? nullptr : &bias->floats}})});
+    const std::optional<OnnxTensor> bias = onnx_bias(to, node, 2, options.channels);
+    options.bias = bias.has_value();
+    to.set_output(
+        node,
+        {to.add_layer(make_conv(options), x, node, weight,
+                      {{"weight", &weight.floats}, {"bias", bias ? &bias->floats : nullptr}})});
 }
 
 void add_onnx_max_pool(OnnxBuilder& to, const onnx::Node& node) {

@@ -76,7 +76,8 @@ public:
         : train_(
               shared.samples(options.data, "train", parse_augment(options.augment, options.seed))),
           test_(shared.samples(options.data, "test", {})),
-          graph_(make_graph(options.network, model_input(train_->info()))),
+          graph_(make_graph(options.network, model_input(train_->info()), nullptr,
+                            train_->info().vocabulary.get())),
           readers_{SliceReader(train_->info(), {.seed = options.seed}),
                    SliceReader(train_->info(), {.seed = options.seed})},
           store_(graph_,

@@ -72,7 +72,7 @@ Graph make_run_model(const TrainOptions& options, const OwnNetwork* network,
     if (options.resume && !list_checkpoints(RunFolder(options.out).checkpoints).empty()) {
         source.init.clear();  // the weights are those of the checkpoint
     }
-    return make_graph(source, model_input(train), &news);
+    return make_graph(source, model_input(train), &news, train.vocabulary.get());
 }
 
 }  // namespace

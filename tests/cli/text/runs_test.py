@@ -195,6 +195,27 @@ class Text(unittest.TestCase):
             file["train/labels"] = np.zeros(5)
         self.assertIn("labels beside tokens", run("info", "--data", beyond, code=3).stderr)
 
+    def test_weights_of_another_vocabulary_are_refused(self):
+        """The same words in another order of frequency: as many tokens, each of them another word."""
+        sizes = set()
+        for name, text in (("one", "fox crow crow ant ant ant\n"), ("two", "ant crow crow fox fox fox\n")):
+            path = self.folder / f"{name}.txt"
+            path.write_text(text * 60)
+            data = self.import_text(path, "--context", 8, name=f"{name}.h5")
+            with h5py.File(data) as file:
+                sizes.add(int(file.attrs["classes"]))
+        self.assertEqual(len(sizes), 1)
+        self.data = self.folder / "one.h5"
+        self.train(1, "--samples", 64)
+        model = self.out() / "model.h5"
+        first = model.rename(self.folder / "one-model.h5")
+        self.train(1, "--samples", 64, "--init", first)
+        other = ["--data", self.folder / "two.h5", "--model", "gpt:32,1,2", "--batch", 16, "--samples", 64, "--init", first]
+        for words in (["train", "--out", self.out(), "--overwrite", "--threads", 1, *other],
+                      ["simulate", "--time-as", "transformer", "--out", self.folder / "virtual", *other]):
+            done = run(*words, code=3)
+            self.assertIn("one-model.h5] the weights are of a model with another vocabulary than the text", done.stderr)
+
     def test_bad_input_is_named_and_nothing_is_written(self):
         for name, content in (("empty.txt", b""), ("short.txt", b"too short"), ("latin1.txt", b"caf\xe9\n")):
             (self.folder / name).write_bytes(content)

@@ -84,6 +84,9 @@ TEST_F(ImportFolderTest, BlamesTheIdxFileThatIsNone) {
         write_mnist_like(true);
         write(file(name), "<html>404</html>\n");
         expect_both(ImportFormat::kIdx,
+                    AllOf(HasSubstr("[" + file(name) + "]"), HasSubstr("a web page lies in")));
+        write(file(name), "some words, no data\n");
+        expect_both(ImportFormat::kIdx,
                     AllOf(HasSubstr("[" + file(name) + "]"), HasSubstr("not an IDX file")));
         write(file(name), "");
         expect_both(ImportFormat::kIdx, AllOf(HasSubstr(file(name)), HasSubstr("got 0")));

@@ -81,10 +81,10 @@ TEST_F(ImagesTest, FilesGiveTheirPixelsAgain) {
     for (const std::int64_t channels : {1, 3}) {
         const Image wanted = gradient(7, 13, channels);
         write_png(file("a.png"), wanted);
-        EXPECT_EQ(read_image(file("a.png"), channels == 3).pixels, wanted.pixels);
+        EXPECT_EQ(read_image(file("a.png")).pixels, wanted.pixels);
         EXPECT_EQ(image_facts(file("a.png")).colour, channels == 3);
         write_jpeg(file("a.JPEG"), wanted);
-        const Image got = read_image(file("a.JPEG"), channels == 3);
+        const Image got = read_image(file("a.JPEG"));
         EXPECT_EQ(image_facts(file("a.JPEG")).colour, channels == 3);
         ASSERT_EQ(got.pixels.size(), wanted.pixels.size());
         for (std::size_t i = 0; i < wanted.pixels.size(); ++i) {
@@ -93,18 +93,22 @@ TEST_F(ImagesTest, FilesGiveTheirPixelsAgain) {
     }
     const Image grey = gradient(3, 4, 1);
     write_png(file("grey.png"), grey);
-    const Image three = read_image(file("grey.png"), true);
+    const Image three = in_colour(read_image(file("grey.png")));
     for (std::size_t i = 0; i < three.pixels.size(); ++i) {
         EXPECT_EQ(three.pixels[i], grey.pixels[i / 3]);
     }
 }
 
-TEST_F(ImagesTest, TransparencyBecomesWhiteAndSixteenBitsEight) {
-    Image clear{.channels = 4, .height = 1, .width = 2, .pixels = {10, 20, 30, 0, 40, 50, 60, 255}};
+TEST_F(ImagesTest, TransparentPixelsAreMixedWithWhiteAsStored) {
+    const Image clear{.channels = 4,
+                      .height = 1,
+                      .width = 4,
+                      .pixels = {10, 20, 30, 0, 40, 50, 60, 255, 0, 0, 0, 250, 255, 0, 0, 64}};
     write_png(file("a.png"), clear, PNG_FORMAT_RGBA);
-    EXPECT_THAT(read_image(file("a.png"), true).pixels, ElementsAre(255, 255, 255, 40, 50, 60));
-    EXPECT_EQ(channels_first(read_image(file("a.png"), true)),
-              (std::vector<std::uint8_t>{255, 40, 255, 50, 255, 60}));
+    EXPECT_THAT(read_image(file("a.png")).pixels,
+                ElementsAre(255, 255, 255, 40, 50, 60, 5, 5, 5, 255, 191, 191));
+    EXPECT_EQ(channels_first(read_image(file("a.png"))),
+              (std::vector<std::uint8_t>{255, 40, 5, 255, 255, 50, 5, 191, 255, 60, 5, 191}));
 }
 
 TEST_F(ImagesTest, ClassesAreFoldersInTheOrderOfTheirNames) {
@@ -178,7 +182,14 @@ TEST_F(ImagesTest, DamagedAndMisplacedImagesAreNamed) {
             EXPECT_THAT(error(folders()), HasSubstr(name)) << bad.size();
         }
         std::filesystem::remove(file(name));
+        EXPECT_THAT(error(folders()),
+                    AllOf(HasSubstr("train/b]"), HasSubstr("a class without images")));
+        write(file("train/b/1.webp"), Bytes("RIFF\0\0\0\0WEBPVP8 ", 16));
+        EXPECT_THAT(error(folders()),
+                    AllOf(HasSubstr("1 image in train/b"), HasSubstr("got WebP")));
+        std::filesystem::remove(file("train/b/1.webp"));
     }
+    std::filesystem::remove_all(file("train/b"));
     EXPECT_THAT(error(options()), HasSubstr("--format folder"));
     write_png(image("train/deep/er/1.png"), grey);
     EXPECT_THAT(error(folders()), AllOf(HasSubstr("er/1.png"), HasSubstr("FOLDER/CLASS/IMAGE")));

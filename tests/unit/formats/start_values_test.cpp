@@ -150,7 +150,12 @@ TEST_F(StartValues, DamagedFilesAreRefused) {
         EXPECT_THAT([&] { start(line, {3}); }, ThrowsMessage<FileError>(testing::AllOf(
                                                    HasSubstr(file), HasSubstr(complaint))));
     };
-    refused([](auto& h) { h["fc.weight"]["dtype"] = "F16"; }, "expected F32, got F16");
+    refused(
+        [](auto& h) {
+            h["fc.weight"]["dtype"] = "F16";
+            h["fc.weight"]["shape"] = {2, 6};
+        },
+        "expected F32, got F16");
     refused([](auto& h) { h["fc.weight"]["data_offsets"] = {0, 20}; }, "do not fit the shape");
     refused([](auto& h) { h["fc.weight"]["data_offsets"] = {8, 32}; }, "lie outside");
     refused([](auto& h) { h["fc.weight"]["shape"] = {std::int64_t{1} << 40, 3}; }, "larger than");
@@ -163,6 +168,40 @@ TEST_F(StartValues, DamagedFilesAreRefused) {
     }
     file = folder.file("weights.bin");
     EXPECT_THROW(start(line, {3}), UsageError);
+}
+
+/// What the format forbids. (The package safetensors lets a name come twice.)
+TEST_F(StartValues, SafetensorsAreCoveredOnceByTheirTensors) {
+    const std::map<std::string, Tensor> tensors{{"fc.bias", {{2}, {7, 8}}},
+                                                {"fc.weight", {{2, 3}, counted(6)}}};
+    const auto refused = [&](const std::string& complaint) {
+        EXPECT_THAT([&] { start(line, {3}); },
+                    ThrowsMessage<FileError>(testing::AllOf(
+                        HasSubstr("not a whole safetensors file"), HasSubstr(complaint))));
+    };
+    write_safetensors(file, tensors);
+    EXPECT_EQ(values(start(line, {3}), "fc.bias"), (std::vector<float>{7, 8}));
+    std::ofstream(file, std::ios::binary | std::ios::app) << "more";
+    refused("no tensor covers its last 4 bytes");
+    write_safetensors(file, tensors, [](auto& h) { h.erase("fc.bias"); });
+    refused("no tensor covers its bytes 0 to 7, before fc.weight");
+    write_safetensors(file, tensors, [](auto& h) { h["fc.weight"]["data_offsets"] = {0, 24}; });
+    refused("overlaps");
+    write_safetensors(file, tensors, [](auto& h) { h["fc.weight"]["shape"] = {2.0, 3.0}; });
+    refused("no whole number");
+    write_safetensors(file, tensors, [](auto& h) { h["fc.bias"]["data_offsets"] = {0, 8, 8}; });
+    refused("begin and end");
+    write_safetensors(file, tensors, [](auto& h) {
+        h["steps"] = {{"dtype", "I64"}, {"shape", {2}}, {"data_offsets", {32, 32}}};
+    });
+    refused("the bytes of steps lie outside of it or do not fit the shape");
+    const std::string twice = R"({"fc.bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                              R"("fc.bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+    const std::uint64_t length = twice.size();
+    std::ofstream(file, std::ios::binary)
+            .write(reinterpret_cast<const char*>(&length), sizeof length)
+        << twice << "12345678";
+    refused("has fc.bias twice");
 }
 
 TEST_F(StartValues, ANetworkThatDoesNotKnowEveryTokenIsRefused) {
