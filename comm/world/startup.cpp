@@ -6,16 +6,20 @@
 #include <unistd.h>
 #include <csignal>
 
+#include <array>
 #include <chrono>
 #include <climits>
 #include <cmath>
 #include <map>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 
 #include "cohort/core/error.hpp"
 #include "comm/base/leftovers.hpp"
 #include "core/bytes.hpp"
+#include "core/system/separate_tasks.hpp"
 
 namespace cohort {
 namespace {
@@ -194,9 +198,24 @@ int highest_tag() {
     return found != 0 ? *static_cast<int*>(value) : 32767;
 }
 
+/// "Open MPI v4.1.4".
+std::string library_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    check_mpi(MPI_Get_library_version(text.data(), &length));
+    const std::string_view all(text.data());
+    return std::string(all.substr(0, all.find_first_of(",\n")));
+}
+
+void check_joined(const LaunchEnv& env) {
+    int size = 0;
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    check_one_world(env, size, library_version());
+}
+
 }  // namespace
 
-bool start_mpi() {
+bool start_mpi(const LaunchEnv& env) {
     int started = 0;
     check_mpi(MPI_Initialized(&started));
     ::signal(SIGPIPE, SIG_IGN);  // a connection to a dead rank is an error, not the end
@@ -214,6 +233,7 @@ bool start_mpi() {
                                                 : "to start the job first, or mpi4py with "
                                                   "mpi4py.rc.thread_level = 'multiple'"});
         }
+        check_joined(env);
         return false;
     }
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
@@ -223,6 +243,7 @@ bool start_mpi() {
                          .expected = "MPI_THREAD_SERIALIZED or more",
                          .got = std::to_string(provided)});
     }
+    check_joined(env);
     return true;
 }
 

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from cohort import _cohort
+from cohort.launcher import joined
 
 
 class Work(dist.Work):
@@ -76,7 +77,7 @@ class Process:
 
     def __init__(self, timeout: timedelta) -> None:
         self.timeout = timeout
-        self.core = _cohort.Collectives(timeout.total_seconds())
+        self.core = joined(lambda: _cohort.Collectives(timeout.total_seconds()))
         self.rank: int = self.core.rank
         self.size: int = self.core.size
         self._pid = os.getpid()

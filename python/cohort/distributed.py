@@ -30,6 +30,7 @@ from torch.distributed import ReduceOp
 
 from cohort import _cohort
 from cohort.collectives import Process, Work, process_of
+from cohort.launcher import joined
 
 __all__ = ["ProcessGroup"]
 
@@ -360,6 +361,7 @@ def _environment(url: str, timeout: timedelta = dist.default_pg_timeout,
 
 
 def _create(_store: dist.Store, rank: int, size: int, timeout: timedelta) -> ProcessGroup:
+    joined(_cohort.check_one_world)
     if dist.is_initialized():
         raise NotImplementedError(
             "[new_group] the backend cohort has one group, of all ranks; try "

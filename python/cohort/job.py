@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy
 
 from cohort import _cohort
+from cohort.launcher import joined
 from cohort.options import arguments
 
 
@@ -133,7 +134,7 @@ class Job:
         self.summary: dict[str, Any] = {}
         self.stopped = False
         self._signalled = False
-        self._core = _raised_in_order(lambda: _cohort.Job(arguments(options)))
+        self._core = _raised_in_order(lambda: joined(lambda: _cohort.Job(arguments(options))))
         self.rank: int = self._core.rank
         self.size: int = self._core.size
         self.is_worker: bool = self._core.is_worker
@@ -291,7 +292,8 @@ def join(*, train_samples: int, **options: Any) -> Job:
              mode, out, samples or epochs, batch, resume, inject, target_accuracy ... but for those
              of the network, its data and its optimizer, which the program gives
     Errors: ValueError for a wrong option, RuntimeError when MPI or a rank fails; an exception in the
-    loop ends the job on all ranks. Ctrl-C and TERM write a checkpoint and end the program with exit
+    loop ends the job on all ranks. Processes that MPI does not join, each of which would take itself
+    for the whole job, end with exit code 2. Ctrl-C and TERM write a checkpoint and end the program with exit
     code 75: resume=True goes on. MPI that mpi4py has started is used, if it allows threads.
     """
     return Job(train_samples, options)

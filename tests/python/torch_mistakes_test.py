@@ -89,6 +89,33 @@ class Mistakes(TorchTest):
             with self.subTest(line):
                 self.check_loop(text, "lease.done(loss)", "lease.done(loss)\n        " + line)
 
+    def test_processes_that_mpi_does_not_join(self):
+        """As with the library of one Open MPI under the mpirun of another."""
+        started = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "0", "OMPI_VERSION": "5.0.11"}
+        for line in (f"cohort.join(train_samples=64, out={self.out!r})",
+                     "torch.distributed.init_process_group('cohort')"):
+            with self.subTest(line):
+                done = subprocess.run(
+                    [sys.executable, "-c", f"import cohort, cohort.distributed, torch\n{line}"],
+                    capture_output=True, text=True, check=False, timeout=left_s(), env={**os.environ, **started})
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertRegex(done.stderr, r"expected 3 ranks, as Open MPI 5\.0\.11 started, got 1 of Open MPI v")
+                self.assertFalse(pathlib.Path(self.out).exists())
+
+    def test_processes_of_torchrun(self):
+        script = self.folder / "script.py"
+        for line in (f"cohort.join(train_samples=64, out={self.out!r})",
+                     "torch.distributed.init_process_group('cohort')"):
+            with self.subTest(line):
+                script.write_text(f"import cohort, cohort.distributed, torch\n{line}\n", encoding="utf-8")
+                done = subprocess.run(
+                    [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", script],
+                    capture_output=True, text=True, check=False, timeout=left_s())
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("got 2 separate tasks of torchrun", done.stderr)
+                self.assertRegex(done.stderr, r"exitcode *: 2 ")
+                self.assertFalse(pathlib.Path(self.out).exists())
+
     def test_modules_that_cannot_be_trained(self):
         for text, make in (("no parameter that requires a gradient", "torch.nn.ReLU()"),
                            ("try net.float().cpu()", "torch.nn.Linear(2, 2).half()"),
