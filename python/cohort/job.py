@@ -71,6 +71,9 @@ class Network(Protocol):
     def detach(self) -> None:
         """The memory of the job goes away."""
 
+    def trained(self, tensors: list[numpy.ndarray]) -> None:
+        """The job is over: its final parameters, then its state, each [n]; on every rank."""
+
 
 class Lease:
     """A mini-batch that this worker is to compute: `ids` [n], samples of the training set; `epoch`,
@@ -220,6 +223,8 @@ class Job:
         if self._network is not None:
             self._network.detach()
         text = _raised_in_order(self._core.finish)
+        if self._network is not None and (tensors := self._core.final_tensors()):
+            self._network.trained(tensors)
         self.summary = json.loads(text) if text else {}
         self.stopped = self._signalled or self._core.stopped
         if not self.summary.get("outputs_saved", True):

@@ -272,6 +272,14 @@ class _Module:
                 binding.unbind()
         self._bindings.clear()
 
+    def trained(self, tensors: list[numpy.ndarray]) -> None:
+        own = dict(_tensors(self._net, self._own_buffers))
+        for (name, _), values in zip(self.parameters + self.state, tensors, strict=True):
+            if name not in own:
+                raise JobError(f"[{name}] is not in the module any more; expected the parameters and "
+                               "buffers that it had when it was attached")
+            own[name].data.copy_(torch.from_numpy(values).view(own[name].shape))
+
     def _bind(self, model: Any) -> _Binding:
         """A worker's model is the module itself; what rank 0 evaluates beside it, a copy."""
         if model.number not in self._bindings:

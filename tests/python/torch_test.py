@@ -11,6 +11,7 @@ import sys
 import torch_support
 from torch_support import ATTACH, JOB, LAUNCH, LOOP, MPIRUN, SERVERS, TorchTest, left_s, wait_until
 
+import h5py
 import numpy
 import torch
 import train_job
@@ -150,6 +151,61 @@ class Runs(TorchTest):
         model = cohort.load_model(self.out + "/model.h5")
         self.assertTrue(numpy.isfinite(model["0.weight"]).all())
         self.assertTrue(list((pathlib.Path(self.out) / "checkpoints").iterdir()))
+
+
+class Afterwards(TorchTest):
+    """Behind the loop every rank's module holds what model.h5 holds, bit by bit."""
+
+    def check(self, ranks):
+        saved = {}
+        with h5py.File(self.out + "/model.h5") as file:
+            for group in ("parameters", "state"):
+                file[group].visititems(lambda name, item: saved.update({name: item[()]})
+                                       if isinstance(item, h5py.Dataset) else None)
+        begun = dict(train_job.network(1).named_parameters())
+        self.assertTrue((begun["0.weight"].detach().numpy() != saved["0.weight"]).any())
+        for rank in ranks:
+            with numpy.load(self.folder / f"{rank}.npz") as own:
+                self.assertEqual(set(own), {*saved, "3.num_batches_tracked"})
+                for name, values in saved.items():
+                    self.assertEqual(own[name].tobytes(), values.tobytes(), f"rank {rank}: {name}")
+
+    def test_servers_and_rings(self):
+        for options in ({**SERVERS, "mode": "ssgd"}, {"arch": "servers", "servers": 2, "mode": "asgd"},
+                        {**SERVERS, "mode": "asgd", "copies": True}, {"arch": "ring", "mode": "ssgd"},
+                        {"arch": "ring", "mode": "localsgd:3"}, {"arch": "ring", "mode": "adaptive"}):
+            with self.subTest(options):
+                self.run_job(4, samples=1280, overwrite=True, **options)
+                self.check(range(4))
+
+    def test_one_process(self):
+        self.run_job(1, samples=320)
+        self.check([0])
+
+    def test_a_stop_and_a_resume(self):
+        options = {**SERVERS, "mode": "asgd", "samples": 4800, "pause": 0.01, "log_every_s": 0.2}
+        process = subprocess.Popen(self.command(3, options, False), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
+        self.wait_for_event("train")
+        process.send_signal(signal.SIGUSR1)
+        log = process.communicate(timeout=left_s())[1]
+        self.assertEqual(process.returncode, 75, log)
+        self.check(range(3))
+        for samples in (4800, 4800):  # the second has nothing left to train
+            self.run_job(3, resume=True, **{**options, "samples": samples})
+            self.check(range(3))
+
+    def test_a_loop_that_is_left(self):
+        self.run_job(3, samples=100_000, trouble="break", mode="ssgd", **SERVERS)
+        self.check(range(3))
+
+    def test_a_lost_worker(self):
+        for options in ({**SERVERS, "mode": "asgd"}, {"arch": "ring", "mode": "ssgd"}):
+            with self.subTest(options):
+                summary, log = self.run_job(4, recovery=True, samples=3000, pause=0.02, overwrite=True,
+                                            inject="rank=3,kill=1s", lost_after_s=2, **options)
+                self.assertEqual(summary["lost"], 1, log)
+                self.check(range(3))
 
 
 class StartedFirst(TorchTest):
