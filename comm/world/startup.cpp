@@ -10,6 +10,7 @@
 #include <chrono>
 #include <climits>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 
 #include "cohort/core/error.hpp"
 #include "comm/base/leftovers.hpp"
+#include "comm/world/mpi_end.hpp"
 #include "core/bytes.hpp"
 #include "core/system/separate_tasks.hpp"
 
@@ -221,21 +223,23 @@ bool start_mpi(const LaunchEnv& env) {
     ::signal(SIGPIPE, SIG_IGN);  // a connection to a dead rank is an error, not the end
     int provided = MPI_THREAD_SINGLE;
     if (started != 0) {
-        int ended = 0;
-        check_mpi(MPI_Finalized(&ended));
+        const bool ended = mpi_ended();
         check_mpi(MPI_Query_thread(&provided));
-        if (ended != 0 || provided < MPI_THREAD_MULTIPLE) {
+        if (ended || provided < MPI_THREAD_MULTIPLE) {
             fail<PeerError>({.where = "start",
-                             .what = ended != 0 ? "MPI was shut down in this process before"
-                                                : "MPI was started here without threads",
-                             .expected = ended != 0 ? "one job per process" : "MPI_THREAD_MULTIPLE",
-                             .hint = ended != 0 ? "one job, or another process"
-                                                : "to start the job first, or mpi4py with "
-                                                  "mpi4py.rc.thread_level = 'multiple'"});
+                             .what = ended ? "MPI was shut down in this process before"
+                                           : "MPI was started here without threads",
+                             .expected = ended ? "one job per process" : "MPI_THREAD_MULTIPLE",
+                             .hint = ended ? "one job, or another process"
+                                           : "to start the job first, or mpi4py with "
+                                             "mpi4py.rc.thread_level = 'multiple'"});
         }
         check_joined(env);
         return false;
     }
+    // One-sided communication by UCX, which Open MPI 5 reports on every rank where it finds no
+    // device for it; ours is in shared memory. What the user has set stays.
+    ::setenv("OMPI_MCA_osc", "^ucx", 0);
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
     if (provided < MPI_THREAD_SERIALIZED) {
         fail<PeerError>({.where = "start",
@@ -245,6 +249,12 @@ bool start_mpi(const LaunchEnv& env) {
     }
     check_joined(env);
     return true;
+}
+
+bool mpi_ended() {
+    int ended = 0;
+    check_mpi(MPI_Finalized(&ended));
+    return ended != 0;
 }
 
 StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms) {

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy
 
 from cohort import _cohort
-from cohort.launcher import joined
+from cohort.launcher import joined, mpi_is_over
 from cohort.options import arguments
 
 
@@ -223,6 +223,7 @@ class Job:
         if self._network is not None:
             self._network.detach()
         text = _raised_in_order(self._core.finish)
+        mpi_is_over()
         if self._network is not None and (tensors := self._core.final_tensors()):
             self._network.trained(tensors)
         self.summary = json.loads(text) if text else {}

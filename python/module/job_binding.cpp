@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/world/mpi_end.hpp"
 #include "data/hdf5/store.hpp"
 #include "python/module/arrays.hpp"
 #include "python/module/errors.hpp"
@@ -197,6 +198,7 @@ void bind_job(py::module_& module) {
         .def("final_tensors", final_tensors)
         .def("abort", &ProgramJob::abort, "reason"_a, Unlocked());
     module.def("load_model", load_model, "file"_a);
+    module.def("mpi_ended", mpi_ended);
 }
 
 }  // namespace cohort

@@ -233,6 +233,18 @@ mpi.MPI_Finalize()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.splitlines(), 3 * ["still there"])
 
+    def test_mpi4py_behind_the_job(self):
+        """MPI has ended then; in a job without MPI it has not begun."""
+        package = self.folder / "mpi4py"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "MPI.py").write_text("print('imported', flush=True)\n")
+        for ranks, code in ((2, 1), (1, 0)):
+            done = self.run_script(ATTACH, LOOP, f"sys.path.insert(0, {str(self.folder)!r})",
+                                   ranks=ranks, overwrite=True, after="from mpi4py import MPI")
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual("import mpi4py.MPI before cohort.join" in done.stderr, ranks > 1, done.stderr)
+
     def test_without_threads_it_is_refused(self):
         done = self.start(level=0)
         self.assertNotEqual(done.returncode, 0)
