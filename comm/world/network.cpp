@@ -8,7 +8,7 @@ void Network::open(const WorldOptions& options, const LaunchEnv& env, Ports& por
     if (uses_mpi) {
         own_mpi = !options.part;
         if (own_mpi) {
-            ends_mpi = start_mpi();
+            ends_mpi = start_mpi(env);
             comms.open_world();
         } else {
             const PoolPart& part = *options.part;

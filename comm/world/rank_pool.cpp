@@ -29,7 +29,7 @@ RankPool::RankPool() : impl_(std::make_unique<Impl>()) {
         fail<UsageError>(
             {.where = "ranks", .what = "none were started", .expected = "mpirun or srun"});
     }
-    (void)start_mpi();  // in a pool's own program nothing has started MPI before
+    (void)start_mpi(impl_->env);  // in a pool's own program nothing has started MPI before
     impl_->comms.open_world();
     impl_->roster = meet({}, impl_->env, impl_->comms);
     impl_->processes.emplace(impl_->roster.map, impl_->roster.same_pids);

@@ -6,16 +6,22 @@
 #include <unistd.h>
 #include <csignal>
 
+#include <array>
 #include <chrono>
 #include <climits>
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 
 #include "cohort/core/error.hpp"
 #include "comm/base/leftovers.hpp"
+#include "comm/world/mpi_end.hpp"
 #include "core/bytes.hpp"
+#include "core/system/separate_tasks.hpp"
 
 namespace cohort {
 namespace {
@@ -194,28 +200,46 @@ int highest_tag() {
     return found != 0 ? *static_cast<int*>(value) : 32767;
 }
 
+/// "Open MPI v4.1.4".
+std::string library_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    check_mpi(MPI_Get_library_version(text.data(), &length));
+    const std::string_view all(text.data());
+    return std::string(all.substr(0, all.find_first_of(",\n")));
+}
+
+void check_joined(const LaunchEnv& env) {
+    int size = 0;
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    check_one_world(env, size, library_version());
+}
+
 }  // namespace
 
-bool start_mpi() {
+bool start_mpi(const LaunchEnv& env) {
     int started = 0;
     check_mpi(MPI_Initialized(&started));
     ::signal(SIGPIPE, SIG_IGN);  // a connection to a dead rank is an error, not the end
     int provided = MPI_THREAD_SINGLE;
     if (started != 0) {
-        int ended = 0;
-        check_mpi(MPI_Finalized(&ended));
+        const bool ended = mpi_ended();
         check_mpi(MPI_Query_thread(&provided));
-        if (ended != 0 || provided < MPI_THREAD_MULTIPLE) {
+        if (ended || provided < MPI_THREAD_MULTIPLE) {
             fail<PeerError>({.where = "start",
-                             .what = ended != 0 ? "MPI was shut down in this process before"
-                                                : "MPI was started here without threads",
-                             .expected = ended != 0 ? "one job per process" : "MPI_THREAD_MULTIPLE",
-                             .hint = ended != 0 ? "one job, or another process"
-                                                : "to start the job first, or mpi4py with "
-                                                  "mpi4py.rc.thread_level = 'multiple'"});
+                             .what = ended ? "MPI was shut down in this process before"
+                                           : "MPI was started here without threads",
+                             .expected = ended ? "one job per process" : "MPI_THREAD_MULTIPLE",
+                             .hint = ended ? "one job, or another process"
+                                           : "to start the job first, or mpi4py with "
+                                             "mpi4py.rc.thread_level = 'multiple'"});
         }
+        check_joined(env);
         return false;
     }
+    // One-sided communication by UCX, which Open MPI 5 reports on every rank where it finds no
+    // device for it; ours is in shared memory. What the user has set stays.
+    ::setenv("OMPI_MCA_osc", "^ucx", 0);
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
     if (provided < MPI_THREAD_SERIALIZED) {
         fail<PeerError>({.where = "start",
@@ -223,7 +247,14 @@ bool start_mpi() {
                          .expected = "MPI_THREAD_SERIALIZED or more",
                          .got = std::to_string(provided)});
     }
+    check_joined(env);
     return true;
+}
+
+bool mpi_ended() {
+    int ended = 0;
+    check_mpi(MPI_Finalized(&ended));
+    return ended != 0;
 }
 
 StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms) {

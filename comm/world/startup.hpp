@@ -20,8 +20,8 @@ struct StartupRoster {
 /// Starts MPI with MPI_THREAD_MULTIPLE. False where MPI had been started in this process before, as
 /// mpi4py does: then it stays as it is. Only one thread of this library at a time calls MPI: the
 /// calling one, until another takes its place.
-/// Errors: PeerError.
-[[nodiscard]] bool start_mpi();
+/// Errors: PeerError; UsageError when MPI does not join the processes that a launcher started.
+[[nodiscard]] bool start_mpi(const LaunchEnv& env);
 /// Collective over `comms.world`: makes the other communicators and the map, and checks that all
 /// ranks have the same usable options. Errors: UsageError, on all ranks alike; PeerError.
 [[nodiscard]] StartupRoster meet(const WorldOptions& options, const LaunchEnv& env,

@@ -22,6 +22,16 @@ find_program() {
     [[ -x $cohort && ! -d $cohort ]] || usage_error "COHORT=$cohort is not a program"
 }
 
+# The options for mpirun are Open MPI's; another MPI's mpirun would start ranks that do not find each other.
+check_mpirun() {
+    local version
+    version=$(mpirun --version 2>&1 || true)
+    if [[ $version != *'Open MPI'* ]]; then
+        usage_error "$(command -v mpirun) is not Open MPI's mpirun; it says:" \
+            "$(tr -s ' \n' ' ' <<<"${version:0:100}")... Put Open MPI's first: PATH=/usr/bin:\$PATH"
+    fi
+}
+
 # Sets `launcher`.
 choose_launcher() {
     local mpi_types
@@ -32,6 +42,9 @@ choose_launcher() {
     launcher=${launcher:-mpirun}
     if ! command -v "$launcher" >/dev/null; then
         usage_error "$launcher is missing (jobs/install_deps.sh installs Open MPI)"
+    fi
+    if [[ $launcher == mpirun ]]; then
+        check_mpirun
     fi
     if [[ -n $hostfile && ! -r $hostfile ]]; then
         usage_error "--hostfile $hostfile cannot be read"

@@ -15,16 +15,13 @@ other processes, exit code 4; so does a rank that does not come within the `time
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
-import queue
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import torch
@@ -32,6 +29,8 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 from cohort import _cohort
+from cohort.collectives import Process, Work, process_of
+from cohort.launcher import joined
 
 __all__ = ["ProcessGroup"]
 
@@ -50,138 +49,17 @@ _REDUCTIONS: list[tuple[Any, Callable[[torch.Tensor], torch.Tensor]]] = [
 ]
 
 # Collectives of torch.distributed that this backend leaves to others.
-_REFUSED = ("allgather_coalesced", "all_gather_single_coalesced", "all_to_all_single", "alltoall",
-            "alltoall_base", "allreduce_coalesced", "allgather_into_tensor_coalesced",
-            "gather_single", "merge_remote_group", "monitored_barrier", "new_window", "recv",
-            "recv_anysource", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced",
-            "send", "split_group")
-
-
-class _Work(dist.Work):
-    """A collective that was asked for: wait() and get_future() raise what it has raised."""
-
-    def __init__(self, run: Callable[[], list[torch.Tensor]]) -> None:
-        super().__init__()
-        self._run: Callable[[], list[torch.Tensor]] | None = run
-        self._error: BaseException | None = None
-        self._over = threading.Event()
-        self._ended: torch.futures.Future = torch.futures.Future()
-        # Only what a callback raises becomes an error for PyTorch's C++ code.
-        self._future = self._ended.then(self._result)
-
-    def _result(self, ended: torch.futures.Future) -> list[torch.Tensor]:
-        if self._error is not None:
-            raise RuntimeError(str(self._error))
-        return ended.value()
-
-    def run(self) -> None:
-        tensors: list[torch.Tensor] = []
-        try:
-            with torch.no_grad():
-                tensors = self._run()
-        except Exception as error:  # the caller gets it
-            self._error = error
-        self._run = None
-        self._over.set()  # before callbacks, which may wait
-        self._ended.set_result(tensors)
-
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """True. A finite timeout is one for this wait alone. Errors: those of the collective."""
-        if not self._over.wait(timeout.total_seconds() if timeout > timedelta(0) else None):
-            raise RuntimeError(f"[{_NAME}] the collective was not over within {timeout}")
-        if self._error is not None:
-            raise self._error
-        return True
-
-    def get_future(self) -> torch.futures.Future:
-        return self._future
-
-    def is_completed(self) -> bool:
-        return self._over.is_set()
-
-    def is_success(self) -> bool:
-        return self._over.is_set() and self._error is None
-
-    def exception(self) -> BaseException | None:
-        return self._error
-
-    def result(self) -> list[torch.Tensor]:
-        self.wait()
-        return self._future.wait()
-
-
-class _Process:
-    """This process among all ranks, from the first init_process_group to its exit."""
-
-    def __init__(self, timeout: timedelta) -> None:
-        self.timeout = timeout
-        self.core = _cohort.Collectives(timeout.total_seconds())
-        self.rank: int = self.core.rank
-        self.size: int = self.core.size
-        self._pid = os.getpid()
-        self._works: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="cohort-collectives", daemon=True)
-        self._thread.start()
-        self._exit: object = None  # what the program gave sys.exit, for _leave
-        self._sys_exit, sys.exit = sys.exit, self._note_exit
-        atexit.register(self._leave)
-
-    def _serve(self) -> None:
-        while (work := self._works.get()) is not None:
-            work.run()
-            del work  # and its tensors
-
-    def start(self, run: Callable[[], list[torch.Tensor]]) -> _Work:
-        if os.getpid() != self._pid:
-            raise RuntimeError(f"[{_NAME}] this process was forked after init_process_group; use "
-                               "the group in the process that made it (data loader workers must not)")
-        if threading.current_thread() is self._thread:
-            raise NotImplementedError(
-                f"[{_NAME}] a collective cannot begin in a callback of another one's future; begin it after "
-                'wait(), or leave the hook to a second group, torch.distributed.new_group(backend="gloo")')
-        self._exit = None  # the program caught it and goes on
-        work = _Work(run)
-        self._works.put(work)
-        return work
-
-    def store(self, timeout: timedelta) -> dist.Store:
-        """A store on rank 0 for all ranks. Collective, before there are works."""
-        if self.rank > 0:
-            place = bytes(self.core.exchange("store", [], [0])[0]).decode()
-            host, port = place.rsplit(":", 1)
-            return dist.TCPStore(host, int(port), self.size, False, timeout)
-        host = self.core.host if self.core.nodes > 1 else "127.0.0.1"
-        store = dist.TCPStore(host, 0, self.size, True, timeout, wait_for_workers=False)
-        place = torch.tensor(list(f"{host}:{store.port}".encode()), dtype=torch.uint8).numpy()
-        self.core.exchange("store", [(rank, place) for rank in range(1, self.size)], [])
-        return store
-
-    def _note_exit(self, status: object = None, /) -> NoReturn:
-        if threading.current_thread() is threading.main_thread():
-            self._exit = status
-        self._sys_exit(status)
-
-    def _leave(self) -> None:
-        """At the program's exit, with or without destroy_process_group."""
-        if os.getpid() != self._pid:
-            return
-        failure = getattr(sys, "last_value", None)
-        if failure is not None and not self.core.lost_any:
-            self.core.abort(1, f"the program raised {type(failure).__name__}: {failure}")
-        if self._exit and not self.core.lost_any:
-            code = self._exit & 0xFF if isinstance(self._exit, int) else 1
-            self.core.abort(code or 1, f"the program ended by sys.exit({self._exit!r})")
-        self._works.put(None)
-        self._thread.join()
-        self.core.finish()
+_REFUSED = ("allgather_coalesced", "gather_single", "merge_remote_group", "monitored_barrier",
+            "new_window", "recv", "recv_anysource", "send", "split_group")
 
 
 class ProcessGroup(dist.ProcessGroup):
     """All ranks, as torch.distributed calls them. Tensors are on the CPU and dense."""
 
-    def __init__(self, process: _Process) -> None:
+    def __init__(self, process: Process) -> None:
         super().__init__(process.rank, process.size)
         self._process = process
+        self._name = self._description = ""
         self._others = [rank for rank in range(process.size) if rank != process.rank]
 
     def getBackendName(self) -> str:
@@ -189,6 +67,20 @@ class ProcessGroup(dist.ProcessGroup):
 
     def name(self) -> str:
         return _NAME
+
+    # What device meshes, functional collectives and DTensor know the group by.
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        self._description = description
 
     def shutdown(self) -> None:
         """Waits for the collectives that were asked for. MPI ends with the process, so that a new group can be
@@ -255,7 +147,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     # The collectives, as PyTorch names them.
 
-    def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> _Work:
+    def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Work:
         op = opts.reduceOp if opts is not None else ReduceOp.SUM
 
         def run() -> list[torch.Tensor]:
@@ -264,7 +156,7 @@ class ProcessGroup(dist.ProcessGroup):
             return tensors
         return self._process.start(run)
 
-    def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> _Work:
+    def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> Work:
         root = opts.rootRank
 
         def run() -> list[torch.Tensor]:
@@ -277,7 +169,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._process.start(run)
 
     def allgather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor],
-                  opts: Any = None) -> _Work:
+                  opts: Any = None) -> Work:
         del opts
 
         def run() -> list[torch.Tensor]:
@@ -288,10 +180,10 @@ class ProcessGroup(dist.ProcessGroup):
         return self._process.start(run)
 
     def all_gather_single(self, output: torch.Tensor, tensor: torch.Tensor,
-                          opts: Any = None) -> _Work:
+                          opts: Any = None) -> Work:
         return self.allgather([_parts(output, self.size(), tensor)], [tensor], opts)
 
-    def reduce(self, tensors: list[torch.Tensor], opts: Any) -> _Work:
+    def reduce(self, tensors: list[torch.Tensor], opts: Any) -> Work:
         root, op = opts.rootRank, opts.reduceOp
 
         def run() -> list[torch.Tensor]:
@@ -304,7 +196,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._process.start(run)
 
     def reduce_scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]],
-                       opts: Any = None) -> _Work:
+                       opts: Any = None) -> Work:
         op = opts.reduceOp if opts is not None else ReduceOp.SUM
 
         def run() -> list[torch.Tensor]:
@@ -316,11 +208,11 @@ class ProcessGroup(dist.ProcessGroup):
         return self._process.start(run)
 
     def reduce_scatter_single(self, output: torch.Tensor, tensor: torch.Tensor,
-                              opts: Any = None) -> _Work:
+                              opts: Any = None) -> Work:
         return self.reduce_scatter([output], [_parts(tensor, self.size(), output)], opts)
 
     def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor],
-               opts: Any) -> _Work:
+               opts: Any) -> Work:
         root = opts.rootRank
 
         def run() -> list[torch.Tensor]:
@@ -334,7 +226,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._process.start(run)
 
     def scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]],
-                opts: Any) -> _Work:
+                opts: Any) -> Work:
         root = opts.rootRank
 
         def run() -> list[torch.Tensor]:
@@ -347,21 +239,57 @@ class ProcessGroup(dist.ProcessGroup):
             return outputs
         return self._process.start(run)
 
-    def barrier(self, opts: Any = None) -> _Work:
+    def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
+                 opts: Any = None) -> Work:
+        del opts
+
+        def run() -> list[torch.Tensor]:
+            sent = [(rank, self._bytes("all_to_all", inputs[rank])) for rank in self._others]
+            received = self._process.core.exchange("all_to_all", sent, self._others)
+            for rank, each in zip(self._others, received):
+                outputs[rank].copy_(self._tensor("all_to_all", rank, each, outputs[rank]))
+            outputs[self.rank()].copy_(inputs[self.rank()])
+            return outputs
+        return self._process.start(run)
+
+    def all_to_all_single(self, output: torch.Tensor, tensor: torch.Tensor,
+                          output_rows: list[int], rows: list[int], opts: Any = None) -> Work:
+        """rows: for each rank, of the first axis; none: the same for all"""
+        return self.alltoall(_rows(output, output_rows, self.size()),
+                             _rows(tensor, rows, self.size()), opts)
+
+    def barrier(self, opts: Any = None) -> Work:
         del opts
         return self.allreduce([torch.zeros(1)])
+
+    # Of several tensors at once: what functional collectives, and DTensor with them, call.
+
+    allreduce_coalesced = allreduce
+
+    def all_gather_single_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
+                                    opts: Any = None) -> Work:
+        return self.allgather([_parts(output, self.size(), tensor)
+                               for output, tensor in zip(outputs, inputs)], inputs, opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: list[torch.Tensor],
+                                        inputs: list[torch.Tensor], opts: Any = None) -> Work:
+        return self.reduce_scatter(outputs, [_parts(tensor, self.size(), output)
+                                             for output, tensor in zip(outputs, inputs)], opts)
 
     # Names of earlier PyTorch.
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
+    alltoall_base = all_to_all_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
 
 def _refusal(name: str) -> Callable[..., Any]:
     def refuse(*_arguments: Any, **_options: Any) -> Any:
         raise NotImplementedError(
             f"[{name}] is not among the collectives of the backend cohort: all_reduce, broadcast, "
-            "reduce, all_gather, gather, scatter, reduce_scatter and barrier, over all ranks; try a "
-            'second group for it, torch.distributed.new_group(backend="gloo")')
+            "reduce, all_gather, gather, scatter, reduce_scatter, all_to_all and barrier, over all "
+            'ranks; try a second group for it, torch.distributed.new_group(backend="gloo")')
     return refuse
 
 
@@ -378,6 +306,13 @@ def _parts(whole: torch.Tensor, ranks: int, part: torch.Tensor) -> list[torch.Te
         if part.numel() else [whole.view(part.shape)] * ranks
 
 
+def _rows(whole: torch.Tensor, rows: list[int], ranks: int) -> list[torch.Tensor]:
+    """Views of `whole`, one per rank, cut along the first axis."""
+    if not rows and len(whole) % ranks != 0:
+        raise ValueError(f"[all_to_all] {len(whole)} rows cannot be divided among {ranks} ranks")
+    return list(whole.split(rows or len(whole) // ranks)) if len(whole) else [whole] * ranks
+
+
 def _reduced(name: str, parts: list[torch.Tensor], op: Any) -> torch.Tensor:
     for known, reduce in _REDUCTIONS:
         if op == known:
@@ -386,21 +321,9 @@ def _reduced(name: str, parts: list[torch.Tensor], op: Any) -> torch.Tensor:
                               "AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR")
 
 
-_process: _Process | None = None
 # By scheme; PyTorch refuses to register env:// anew.
 _rendezvous = import_module("torch.distributed.rendezvous")._rendezvous_handlers
 _pytorchs_environment = _rendezvous["env"]
-
-
-def _joined(timeout: timedelta) -> _Process:
-    """This process among the ranks of MPI, started by the first call. Collective."""
-    global _process
-    if _process is None:
-        _process = _Process(timeout)
-    if timeout != _process.timeout:
-        raise ValueError(f"[init_process_group] timeout {timeout}; the process's first group has "
-                         f"{_process.timeout}, and so must all others")
-    return _process
 
 
 def _check_places(rank: int, size: int) -> None:
@@ -415,26 +338,36 @@ def _check_places(rank: int, size: int) -> None:
 
 def _environment(url: str, timeout: timedelta = dist.default_pg_timeout,
                  **more: Any) -> Iterator[tuple[dist.Store, int, int]]:
-    """What env:// means: MASTER_ADDR and MASTER_PORT where they are set, else the ranks of MPI, which
-    need neither."""
+    """What env:// means: MASTER_ADDR and MASTER_PORT where all ranks have the same, else the ranks of
+    MPI, which need neither. Frameworks that know nothing of the launcher draw a port in each process."""
     launch = _cohort.launch_environment()
-    if launch["launcher"] == "none" or "MASTER_ADDR" in os.environ:
+    if launch["launcher"] == "none":
         yield from _pytorchs_environment(url, timeout=timeout, **more)
         return
     told = {"rank": os.environ["RANK"], "world_size": os.environ["WORLD_SIZE"],
             **dict(parse_qsl(urlsplit(url).query))}
     _check_places(int(told["rank"]), int(told["world_size"]))
-    process = _joined(timeout)
+    process = process_of(timeout)
+    places = process.places(":".join(filter(None, map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT")))))
+    other = next((rank for rank, place in enumerate(places) if place != places[0]), None)
+    if places[0] and other is None:
+        yield from _pytorchs_environment(url, timeout=timeout, **more)
+        return
+    if other is not None and process.rank == 0:
+        print(f"[init_process_group] MASTER_ADDR and MASTER_PORT are {places[0] or 'not set'} on rank 0, "
+              f"{places[other] or 'not set'} on rank {other}: MPI, which started the ranks, brings them "
+              "together instead", file=sys.stderr, flush=True)
     yield process.store(timeout), process.rank, process.size
 
 
 def _create(_store: dist.Store, rank: int, size: int, timeout: timedelta) -> ProcessGroup:
+    joined(_cohort.check_one_world)
     if dist.is_initialized():
         raise NotImplementedError(
             "[new_group] the backend cohort has one group, of all ranks; try "
             'torch.distributed.new_group(ranks, backend="gloo")')
     _check_places(rank, size)
-    return ProcessGroup(_joined(timeout))
+    return ProcessGroup(process_of(timeout))
 
 
 def _register() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy
 
 from cohort import _cohort
+from cohort.launcher import joined, mpi_is_over
 from cohort.options import arguments
 
 
@@ -69,6 +70,9 @@ class Network(Protocol):
 
     def detach(self) -> None:
         """The memory of the job goes away."""
+
+    def trained(self, tensors: list[numpy.ndarray]) -> None:
+        """The job is over: its final parameters, then its state, each [n]; on every rank."""
 
 
 class Lease:
@@ -133,7 +137,7 @@ class Job:
         self.summary: dict[str, Any] = {}
         self.stopped = False
         self._signalled = False
-        self._core = _raised_in_order(lambda: _cohort.Job(arguments(options)))
+        self._core = _raised_in_order(lambda: joined(lambda: _cohort.Job(arguments(options))))
         self.rank: int = self._core.rank
         self.size: int = self._core.size
         self.is_worker: bool = self._core.is_worker
@@ -219,6 +223,9 @@ class Job:
         if self._network is not None:
             self._network.detach()
         text = _raised_in_order(self._core.finish)
+        mpi_is_over()
+        if self._network is not None and (tensors := self._core.final_tensors()):
+            self._network.trained(tensors)
         self.summary = json.loads(text) if text else {}
         self.stopped = self._signalled or self._core.stopped
         if not self.summary.get("outputs_saved", True):
@@ -291,7 +298,8 @@ def join(*, train_samples: int, **options: Any) -> Job:
              mode, out, samples or epochs, batch, resume, inject, target_accuracy ... but for those
              of the network, its data and its optimizer, which the program gives
     Errors: ValueError for a wrong option, RuntimeError when MPI or a rank fails; an exception in the
-    loop ends the job on all ranks. Ctrl-C and TERM write a checkpoint and end the program with exit
+    loop ends the job on all ranks. Processes that MPI does not join, each of which would take itself
+    for the whole job, end with exit code 2. Ctrl-C and TERM write a checkpoint and end the program with exit
     code 75: resume=True goes on. MPI that mpi4py has started is used, if it allows threads.
     """
     return Job(train_samples, options)

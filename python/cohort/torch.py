@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import math
 import os
 import zlib
 from collections.abc import Callable, Collection
@@ -21,13 +20,11 @@ import torch
 
 from cohort.job import SGD, AdamW, Job, JobError
 from cohort.results import load_model
+from cohort.torch_steps import Countdown, UnscaledLosses
 
 __all__ = ["attach", "load"]
 
 Evaluation = Callable[[torch.nn.Module, numpy.ndarray], tuple[Any, Any]]
-
-# Floats of a range that is announced as a whole: each costs the backward pass two changes of threads.
-_RANGE = 1 << 18
 
 
 def attach(net: torch.nn.Module, job: Job, optimizer: SGD | AdamW,
@@ -198,8 +195,8 @@ class _Binding:
         for (_, parameter), begin in zip(self.parameters, self.begins):
             end = begin + parameter.numel()
             parameter.data = self.memory.parameters[begin:end].view(parameter.shape)
-            if trains:
-                self.gradients.append(self.memory.gradient[begin:end].view(parameter.shape))
+            if trains:  # .data: each with a version counter of its own
+                self.gradients.append(self.memory.gradient[begin:end].view(parameter.shape).data)
         for (_, buffer), begin in zip(self.state, model.state_offsets):
             buffer.data = self.memory.state[begin:begin + buffer.numel()].view(buffer.shape)
 
@@ -210,73 +207,6 @@ class _Binding:
             tensor.data = tensor.data.clone()
         for _, parameter in self.parameters:
             parameter.grad = None
-
-
-class _Countdown:
-    """Counts the gradients of a step that are still missing, by range, and tells the memory which
-    ranges have them all."""
-
-    def __init__(self, binding: _Binding) -> None:
-        self.binding = binding
-        self.ranges: list[tuple[int, int]] = []
-        self.range_of: list[int] = []
-        self.members: list[int] = []
-        total = len(binding.memory.parameters)
-        begins = binding.begins + [total]
-        first = 0
-        for i in range(len(binding.begins)):
-            self.range_of.append(len(self.ranges))
-            if begins[i + 1] - begins[first] >= _RANGE or i + 1 == len(binding.begins):
-                self.ranges.append((begins[first], begins[i + 1]))
-                self.members.append(i + 1 - first)
-                first = i + 1
-        self.missing: list[int] = []
-        self.seen: list[bool] = []
-        self.hooks = [parameter.register_post_accumulate_grad_hook(self._hook(i))
-                      for i, (_, parameter) in enumerate(binding.parameters)]
-
-    def _hook(self, index: int) -> Callable[[torch.Tensor], None]:
-        return lambda parameter: self.gradient(index, parameter)
-
-    def begin(self) -> None:
-        self.binding.memory.load()
-        self.missing = list(self.members)
-        self.seen = [False] * len(self.range_of)
-        for (_, parameter), gradient in zip(self.binding.parameters, self.binding.gradients):
-            parameter.grad = gradient
-
-    def gradient(self, index: int, parameter: torch.Tensor) -> None:
-        name = self.binding.parameters[index][0]
-        if not self.seen:
-            raise JobError(f"[{name}] got a gradient outside a lease; call backward in the loop's "
-                           "body, before lease.done")
-        if self.seen[index]:
-            raise JobError(f"[{name}] got a gradient twice in a lease; call backward once, on the "
-                           "sum of the losses, and use a smaller batch in place of accumulation")
-        self.seen[index] = True
-        place = self.binding.gradients[index]
-        if parameter.grad.data_ptr() != place.data_ptr():  # zero_grad() has put it elsewhere
-            place.copy_(parameter.grad)
-            parameter.grad = place
-        number = self.range_of[index]
-        self.missing[number] -= 1
-        if self.missing[number] == 0:
-            self.binding.memory.final(*self.ranges[number])
-
-    def end(self, loss: float) -> None:
-        """Parameters without a gradient have one of zeros."""
-        if not any(self.seen) and math.isfinite(loss):
-            raise JobError("[lease.done] no parameter has got a gradient; call loss.backward() "
-                           "before it")
-        for number in range(len(self.ranges) - 1, -1, -1):
-            if self.missing[number] > 0:
-                self.binding.memory.final(*self.ranges[number])
-        self.binding.memory.finish()
-        self.seen = []
-
-    def remove(self) -> None:
-        for hook in self.hooks:
-            hook.remove()
 
 
 class _Module:
@@ -307,12 +237,14 @@ class _Module:
         self._layout = _layout(trained + state)
         self.fixed = f"{_checksum(net, {name for name, _ in trained + state}):08x}"
         self._bindings: dict[int, _Binding] = {}
-        self._countdown: _Countdown | None = None
+        self._countdown: Countdown | None = None
+        self._losses: UnscaledLosses | None = None
 
     def begin(self, model: Any) -> None:
         self._check_layout()
         if self._countdown is None:
-            self._countdown = _Countdown(self._bind(model))
+            self._countdown = Countdown(self._bind(model))
+            self._losses = UnscaledLosses()
         self._countdown.begin()
 
     def end(self, loss: float) -> None:
@@ -334,10 +266,19 @@ class _Module:
     def detach(self) -> None:
         if self._countdown is not None:
             self._countdown.remove()
+            self._losses.remove()
         for binding in self._bindings.values():
             if binding.net is self._net:
                 binding.unbind()
         self._bindings.clear()
+
+    def trained(self, tensors: list[numpy.ndarray]) -> None:
+        own = dict(_tensors(self._net, self._own_buffers))
+        for (name, _), values in zip(self.parameters + self.state, tensors, strict=True):
+            if name not in own:
+                raise JobError(f"[{name}] is not in the module any more; expected the parameters and "
+                               "buffers that it had when it was attached")
+            own[name].data.copy_(torch.from_numpy(values).view(own[name].shape))
 
     def _bind(self, model: Any) -> _Binding:
         """A worker's model is the module itself; what rank 0 evaluates beside it, a copy."""
@@ -356,5 +297,4 @@ class _Module:
             changed = sorted({name for name, *_ in set(now) ^ set(self._layout)})
             raise JobError(f"[{', '.join(changed[:5])}] the module has other parameters or buffers "
                            "than when it was attached, or other memory for them; change it (to(), "
-                           "requires_grad, .data) before cohort.torch.attach, and afterwards only "
-                           "values, by copy_()")
+                           "requires_grad, .data) before cohort.torch.attach")

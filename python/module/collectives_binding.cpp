@@ -93,6 +93,7 @@ void bind_collectives(py::module_& module) {
         .def("finish", &Collectives::finish, Unlocked())
         .def("abort", &Collectives::abort, "code"_a, "reason"_a, Unlocked());
     module.def("launch_environment", launch_environment);
+    module.def("check_one_world", [] { check_one_world(read_launch_env()); });
 }
 
 }  // namespace cohort

@@ -1,15 +1,14 @@
 #include "python/module/errors.hpp"
 
-#include <pybind11/pybind11.h>
-
 #include <CLI/CLI.hpp>
 #include <exception>
 
 #include "cohort/core/error.hpp"
+#include "core/system/separate_tasks.hpp"
 
 namespace cohort {
 
-void translate_errors() {
+void translate_errors(pybind11::module_& module) {
     pybind11::register_exception_translator([](std::exception_ptr failure) {
         try {
             std::rethrow_exception(failure);
@@ -23,6 +22,9 @@ void translate_errors() {
                             error.what());
         }
     });
+    // Asked before the translator above.
+    pybind11::register_exception<SeparateTasksError>(module, "SeparateTasksError",
+                                                     PyExc_ValueError);
 }
 
 bool signal_raised() {

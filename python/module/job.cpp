@@ -12,8 +12,10 @@
 #include "core/log.hpp"
 #include "core/system/launch_env.hpp"
 #include "core/units.hpp"
+#include "data/hdf5/store.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "train/run/option_list.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
 
 namespace cohort {
@@ -153,9 +155,9 @@ void ProgramJob::start(NetworkFacts network, const std::vector<std::string>& arg
     }
     thread_ = std::thread([this] {
         try {
-            summary_ = trainer_->run();
+            outcome_.summary = trainer_->run();
         } catch (...) {
-            failure_ = std::current_exception();
+            outcome_.failure = std::current_exception();
         }
         exchange_.close();
     });
@@ -218,23 +220,65 @@ void ProgramJob::abort(const std::string& reason) {
     world_->abort(static_cast<ExitCode>(EXIT_FAILURE), reason);
 }
 
-std::string ProgramJob::finish() {
-    if (thread_.joinable()) {
+/// What rank 0 has just written into model.h5, in the layout of the graph; null where it could not,
+/// or nothing was trained.
+FinalValues ProgramJob::saved_values() const {
+    if (!outcome_.summary || world_->rank() != 0 || !outcome_.summary->outputs_saved ||
+        !computes_network(options_)) {
+        return nullptr;
+    }
+    Hdf5Thread hdf5;
+    const StoreReader reader(RunFolder(options_.out).model, hdf5);
+    auto values = std::make_shared<std::vector<float>>();
+    for (const auto& [group, layout] : {std::pair("/parameters/", &network_.graph.parameters()),
+                                        std::pair("/state/", &network_.graph.state())}) {
+        const std::size_t begin = values->size();
+        values->resize(begin + static_cast<std::size_t>(layout->total()));
+        for (const FlatRange& range : layout->ranges()) {
+            std::ranges::copy(reader.get<float>(group + range.name),
+                              values->begin() + static_cast<std::ptrdiff_t>(begin) + range.offset);
+        }
+    }
+    return values;
+}
+
+/// After it no role of this rank is left.
+void ProgramJob::end_training() {
+    const bool trained = thread_.joinable();
+    if (trained) {
         thread_.join();
     }
-    std::string summary;
-    if (summary_ && world_->rank() == 0) {
-        summary = summary_json(*summary_, options_);
-    }
     trainer_.reset();
+    if (!trained) {
+        return;
+    }
+    FinalValues saved;
+    try {
+        saved = saved_values();
+    } catch (const Error&) {
+        outcome_.failure = std::current_exception();
+    }
+    try {
+        final_.share(*world_, saved, outcome_.failure != nullptr);
+    } catch (const Error&) {  // on the other ranks
+        outcome_.failure = std::current_exception();
+    }
+}
+
+std::string ProgramJob::finish() {
+    end_training();
+    std::string summary;
+    if (outcome_.summary && world_->rank() == 0) {
+        summary = summary_json(*outcome_.summary, options_);
+    }
     world_->finalize();
     if (world_->left_mpi()) {
         (void)world_.release();  // MPI may write into it until the process ends
     } else {
         world_.reset();
     }
-    if (failure_) {
-        std::rethrow_exception(failure_);
+    if (outcome_.failure) {
+        std::rethrow_exception(outcome_.failure);
     }
     return summary;
 }

@@ -11,6 +11,7 @@
 
 #include "cohort/comm/world.hpp"
 #include "cohort/train/trainer.hpp"
+#include "python/module/final_values.hpp"
 #include "python/module/step_exchange.hpp"
 
 namespace cohort {
@@ -49,22 +50,35 @@ public:
     /// Asks the job to end with a checkpoint. From any thread.
     void request_stop() noexcept { stop_ = true; }
     /// Waits until the training is over, and ends the ranks' world. Collective. Errors: those of
-    /// Trainer::run. @return the summary as JSON, on rank 0; else empty
+    /// Trainer::run on rank 0, then one without a text elsewhere.
+    /// @return the summary as JSON, on rank 0; else empty
     [[nodiscard]] std::string finish();
+    /// After finish(), on every rank: what model.h5 holds; null where nothing was trained.
+    [[nodiscard]] const FinalValues& final_values() const noexcept { return final_.values(); }
+    /// Once it has started.
+    [[nodiscard]] const Graph& graph() const noexcept { return network_.graph; }
     /// Whether no thread of the job runs; in the process that made it.
     [[nodiscard]] bool may_be_destroyed() const noexcept { return !thread_.joinable(); }
     /// Ends the processes of all ranks because of this one.
     [[noreturn]] void abort(const std::string& reason);
     /// Whether a request to stop ended the job, on rank 0.
     [[nodiscard]] bool stopped() const noexcept {
-        return summary_ && summary_->reason == StopReason::kSignal;
+        return outcome_.summary && outcome_.summary->reason == StopReason::kSignal;
     }
 
 private:
+    /// Of Trainer::run.
+    struct Outcome {
+        std::optional<TrainSummary> summary;
+        std::exception_ptr failure;
+    };
+
     void prepare(NetworkFacts network, const std::vector<std::string>& arguments);
     void parse(const std::vector<std::string>& arguments);
     [[nodiscard]] std::vector<float> values_of_rank_0(const NetworkFacts& network) const;
     void check_same_network(const NetworkFacts& network);
+    void end_training();
+    [[nodiscard]] FinalValues saved_values() const;
 
     std::vector<std::string> arguments_;
     TrainOptions options_;
@@ -75,8 +89,8 @@ private:
     std::atomic<int> models_{0};  ///< made so far
     std::unique_ptr<Trainer> trainer_;
     std::atomic<bool> stop_{false};
-    std::optional<TrainSummary> summary_;
-    std::exception_ptr failure_;
+    Outcome outcome_;
+    FinalValuesExchange final_;
     std::thread thread_;
 };
 

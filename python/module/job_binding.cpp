@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/world/mpi_end.hpp"
 #include "data/hdf5/store.hpp"
 #include "python/module/arrays.hpp"
 #include "python/module/errors.hpp"
@@ -91,6 +92,22 @@ py::object next_step(ProgramJob& job) {
     }
     return py::make_tuple(py::cast(step->model, py::return_value_policy::reference), step->trains,
                           make_array(step->ids.size(), step->ids.data()), step->epoch);
+}
+
+/// Parameters, then state, flat; empty where nothing was trained.
+py::list final_tensors(const ProgramJob& job) {
+    py::list tensors;
+    if (const FinalValues& values = job.final_values()) {
+        const float* flat = values->data();
+        for (const FlatLayout* layout : {&job.graph().parameters(), &job.graph().state()}) {
+            for (const FlatRange& range : layout->ranges()) {
+                tensors.append(
+                    make_array(static_cast<std::size_t>(range.size), flat + range.offset));
+            }
+            flat += layout->total();
+        }
+    }
+    return tensors;
 }
 
 void start(ProgramJob& job, const std::string& name, const std::vector<NamedArray>& parameters,
@@ -178,8 +195,10 @@ void bind_job(py::module_& module) {
         .def("request_stop", &ProgramJob::request_stop)
         .def("leave", [](ProgramJob& job) { job.exchange().leave(); })
         .def("finish", &ProgramJob::finish, Unlocked())
+        .def("final_tensors", final_tensors)
         .def("abort", &ProgramJob::abort, "reason"_a, Unlocked());
     module.def("load_model", load_model, "file"_a);
+    module.def("mpi_ended", mpi_ended);
 }
 
 }  // namespace cohort

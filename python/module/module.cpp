@@ -120,7 +120,7 @@ py::dict read_without_gil(const Read& read) {
 
 PYBIND11_MODULE(_cohort, module) {
     using namespace cohort;
-    translate_errors();
+    translate_errors(module);
     module.attr("version") = version();
     module.attr("RESULT_FILE") = kResultFile;
     module.attr("SWEEP_FILE") = kSweepFile;

@@ -224,6 +224,8 @@ class Restarts(LaunchTest):
 # In place of mpirun: keeps its words; the first time the job ends because of a lost rank.
 MPIRUN = r'''#!/usr/bin/env python3
 import os, pathlib, sys
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("mpirun (Open MPI) 4.1.4"))
 calls = pathlib.Path(os.environ["TEST_FOLDER"], "mpirun")
 with calls.open("a") as file:
     print(repr(" ".join(sys.argv[1:])), file=file)
@@ -344,7 +346,7 @@ class CommandLine(LaunchTest):
         line = self.dry()
         for text in ("--oversubscribe", "--bind-to none", "--mca btl self,vader,tcp",
                      "--mca btl_tcp_flags 0x201", "--mca mpi_yield_when_idle 1", "--mca pml ob1",
-                     "--mca osc ^rdma", "--mca plm_rsh_no_tree_spawn 1", "--enable-recovery",
+                     "--mca osc ^rdma,ucx", "--mca plm_rsh_no_tree_spawn 1", "--enable-recovery",
                      "--mca btl_tcp_if_include lo"):
             self.assertIn(text, line)
         # Open MPI 5 does not let its daemons do with the loopback interface alone.
@@ -433,6 +435,20 @@ class CommandLine(LaunchTest):
             (tools / name).symlink_to(f"/usr/bin/{name}")
         done = self.launch("", code=2, environment={"PATH": str(tools)})
         self.assertIn("mpirun is missing", done.stderr)
+
+    def test_mpirun_of_another_mpi(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for says, code in (("HYDRA build details:\n    Version:      5.0.2", 2),
+                           ("Intel(R) MPI Library for Linux* OS, Version 2021.19", 2),
+                           ("mpirun (Open MPI) 5.0.11", 0)):
+            with self.subTest(says):
+                (tools / "mpirun").write_text(f"#!/bin/sh\necho '{says}'\n")
+                (tools / "mpirun").chmod(0o755)
+                done = self.launch("", "--dry-run", code=code,
+                                   environment={"PATH": f"{tools}:{os.environ['PATH']}"})
+                for text in (f"{tools}/mpirun is not Open MPI's", " ".join(says.split())) if code else ():
+                    self.assertIn(text, done.stderr)
 
     def test_help(self):
         done = subprocess.run([self.root / "jobs/launch.sh", "--help"], capture_output=True, text=True,

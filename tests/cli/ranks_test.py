@@ -221,6 +221,22 @@ class ManyRanks(ProgramTest):
                 self.assertEqual(done.stderr.count(" error "), 1, "one rank talks")
                 self.assertFalse(out.exists())
 
+    def test_processes_that_mpi_does_not_join(self):
+        """As with the library of one Open MPI under the mpirun of another: each would be alone."""
+        started = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "2",
+                   "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_VERSION": "5.0.11"}
+        out = self.folder / "never"
+        jobs = self.folder / "jobs.toml"
+        jobs.write_text(f'[defaults]\ndata = "{self.data}"\nmodel = "mlp"\ntime-as = "resnet20"\nsamples = 100\nworkers = 1\n'
+                        '[[job]]\nname = "one"\n', encoding="utf-8")
+        for words in (("train", "--data", self.data, "--out", out), ("bench", "exchange"),
+                      ("fleet", jobs, "--out", out)):
+            with self.subTest(words[0]):
+                done = cli_support.run(*words, code=2, environment=started)
+                self.assertRegex(done.stderr, r"expected 3 ranks, as Open MPI 5\.0\.11 started, got 1 of \w+")
+                self.assertEqual(done.stderr.count(" error "), 1)
+                self.assertFalse(out.exists())
+
     def test_a_missing_file_is_said_once(self):
         done = run_ranks(3, "train", "--data", self.folder / "no.h5", "--out", self.folder / "never",
                          code=3)

@@ -94,6 +94,17 @@ def collectives():
         dist.reduce(tensor, 2 % size, group=group)
         return tensor if rank == 2 % size else torch.zeros(1)  # others' values are undefined
 
+    def exchanged(tensor, group):
+        received = [torch.empty(size, dtype=tensor.dtype) for _ in range(size)]
+        dist.all_to_all(received, list(tensor), group=group)
+        return torch.stack(received)
+
+    def exchanged_rows(tensor, group):  # rank i gets i + 1 rows of each
+        whole = torch.empty((size * (rank + 1), *tensor.shape[1:]), dtype=tensor.dtype)
+        dist.all_to_all_single(whole, tensor[:size * (size + 1) // 2], size * [rank + 1],
+                               [i + 1 for i in range(size)], group=group)
+        return whole
+
     for shape in ((), (1,), (3, 5), (257,), (2 * PIECE + 77,)):
         check("sum", into(lambda t, g: dist.all_reduce(t, group=g)), numbers(shape), exact=False)
     check("transposed", into(lambda t, g: dist.all_reduce(t, group=g)), numbers((4, 3)).t(), exact=False)
@@ -105,6 +116,8 @@ def collectives():
                            ("all_gather", gathered), ("all_gather_into_tensor", gathered_whole),
                            ("scatter", scattered), ("gather", gathered_by_one)):
             check(name, call, numbers((5, 2), dtype))
+        check("all_to_all", exchanged, numbers((size, size), dtype))
+        check("all_to_all_single", exchanged_rows, numbers((size * size, 3), dtype))
         check("reduce_scatter", sum_scattered, numbers((5, 2), dtype), not dtype.is_floating_point)
         check("reduce", reduced, numbers((5, 2), dtype), not dtype.is_floating_point)
     mean = torch.full((3,), float(rank))
@@ -122,6 +135,63 @@ def collectives():
     environment = [os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")]
     if environment != [str(rank), str(size), str(rank)]:
         errors.append(f"environment {environment}")
+    dist.destroy_process_group()
+    return errors
+
+
+def sharded():
+    """What device meshes build on: functional collectives, DTensor and FSDP2, against one process."""
+    from torch.distributed import _functional_collectives as functional
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    dist.init_process_group("cohort")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    whole = torch.arange(6.0 * size * size).view(2 * size, 3 * size)
+    mine = whole + rank
+    sums = size * whole + size * (size - 1) / 2
+    world, errors = dist.group.WORLD, []
+
+    def check(name, got, expected):
+        if not torch.equal(got.clone(), expected):
+            errors.append(f"{name}: {got} {expected}")
+
+    check("sum", functional.all_reduce(mine, "sum", world), sums)
+    check("sums", functional.all_reduce_coalesced([mine, mine[:1]], "sum", world)[1], sums[:1])
+    gather = getattr(functional, "all_gather_single", None) or functional.all_gather_tensor
+    check("gather", gather(mine, 0, world), torch.cat([whole + i for i in range(size)]))
+    scatter = getattr(functional, "reduce_scatter_single", None) or functional.reduce_scatter_tensor
+    check("scatter", scatter(mine, "sum", 0, world), sums[2 * rank:2 * rank + 2])
+    check("broadcast", functional.broadcast(mine, 1, world), whole + 1)
+    check("exchange", functional.all_to_all_single(mine, None, None, world),
+          torch.cat([whole[2 * rank:2 * rank + 2] + i for i in range(size)]))
+
+    mesh = init_device_mesh("cpu", (size,))
+    rows, columns = distribute_tensor(whole, mesh, [Shard(0)]), distribute_tensor(whole, mesh, [Shard(1)])
+    check("full", rows.full_tensor(), whole)
+    check("again", rows.redistribute(mesh, [Shard(1)]).to_local(), columns.to_local())
+    check("product", (columns @ distribute_tensor(whole.t().contiguous(), mesh, [Shard(0)])).redistribute(
+        mesh, [Replicate()]).to_local(), whole @ whole.t())
+
+    torch.manual_seed(11)
+    data, labels = torch.randn(4 * size, 12), torch.randint(0, 4, (4 * size,))
+    net, alone = Network().used, Network().used.double()
+    del net[1], alone[1]  # batch norm: of each rank's own samples
+    for layer in (*net, net):
+        fully_shard(layer, mesh=mesh)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    reference = torch.optim.SGD(alone.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(5):
+        own = slice(4 * rank, 4 * rank + 4)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(data[own]), labels[own]).backward()
+        optimizer.step()
+        reference.zero_grad()
+        torch.nn.functional.cross_entropy(alone(data.double()), labels).backward()
+        reference.step()
+    for one, other in zip(net.parameters(), alone.parameters()):
+        if (one.full_tensor().double() - other).norm() > 1e-6 * other.norm():
+            errors.append(f"fully_shard {tuple(other.shape)}")
     dist.destroy_process_group()
     return errors
 
@@ -231,7 +301,7 @@ def refused():
 
 def healthy():
     """Cases that end nothing, one group after the other."""
-    return {case.__name__: case() for case in (collectives, ddp, overlap, refused)}
+    return {case.__name__: case() for case in (collectives, ddp, sharded, overlap, refused)}
 
 
 def killed():

@@ -54,6 +54,9 @@ class Healthy(unittest.TestCase):
         for worst in self.notes_of("ddp"):
             self.assertLess(worst, 1e-6)
 
+    def test_what_device_meshes_build_on_equals_one_process(self):
+        self.assertEqual(self.notes_of("sharded"), [[], [], []])
+
     def test_who_waits_neither_blocks_nor_spins(self):
         facts = dict(self.notes_of("overlap")[0])
         self.assertLess(facts.pop("busy"), 0.3)
@@ -123,8 +126,8 @@ class Losses(unittest.TestCase):
     def test_sums_of_different_sizes_are_told_at_the_limit(self):
         notes, code, log = run_job("other_sizes", 2)
         self.assertEqual((notes, code), ([None, None], 4), log)
-        self.assertRegex(log, r"rank 0: waiting for all_reduce of 100 values \(#4\)")
-        self.assertRegex(log, r"rank 1: waiting for all_reduce of 5000 values \(#4\)")
+        self.assertRegex(log, r"rank 0: waiting for all_reduce of 100 values \(#5\)")
+        self.assertRegex(log, r"rank 1: waiting for all_reduce of 5000 values \(#5\)")
 
     def test_another_timeout_in_one_process(self):
         notes, _, log = run_job("other_timeout", 1)

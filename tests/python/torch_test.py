@@ -1,81 +1,22 @@
 #!/usr/bin/env python3
-"""PyTorch modules on many ranks.   torch_test.py COHORT MPIRUN MPIRUN-OPTION... [-- UNITTEST-OPTION...]
+"""PyTorch modules on many ranks.   torch_test.py COHORT MPIRUN MPIRUN-OPTION... [-- UNITTEST-OPTION...]"""
 
-The package is found by PYTHONPATH. Without PyTorch the test is skipped (exit code 77).
-"""
-
-import importlib.util
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
-import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print("skipped: there is no PyTorch")
-    sys.exit(77)
+import torch_support
+from torch_support import ATTACH, JOB, LAUNCH, LOOP, MPIRUN, SERVERS, TorchTest, left_s, wait_until
 
-import numpy  # noqa: E402
-import torch  # noqa: E402
-import train_job  # noqa: E402
+import h5py
+import numpy
+import torch
+import train_job
 
-import cohort  # noqa: E402
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/core"))
-from guard import left_s, wait_until  # noqa: E402
-
-MPIRUN = []
-JOB = pathlib.Path(__file__).with_name("train_job.py")
-LAUNCH = pathlib.Path(__file__).parents[2] / "jobs/launch.sh"
-SERVERS = {"arch": "servers", "servers": 1}
-# Lines of scripts.
-ATTACH = "net = cohort.torch.attach(torch.nn.Linear(2, 2), job, cohort.SGD())"
-LOOP = """for lease in job:
-        loss = net(torch.ones(len(lease), 2)).square().mean()
-        loss.backward()
-        lease.done(loss)"""
-
-
-class TorchTest(unittest.TestCase):
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="cohort-torch-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.out = str(self.folder / "out")
-
-    def command(self, ranks, options, recovery):
-        start = [*MPIRUN, *(["--enable-recovery"] if recovery else []), "-n", str(ranks)]
-        everything = {"out": self.out, "batch": 8, "notes": str(self.folder), **options}
-        return [*(start if ranks > 1 else []), sys.executable, JOB, json.dumps(everything)]
-
-    def run_job(self, ranks, code=0, recovery=False, **options):
-        """Rank 0's summary, and what was logged."""
-        done = subprocess.run(self.command(ranks, options, recovery), capture_output=True, text=True,
-                              check=False, timeout=left_s(), env={**os.environ, "OMP_WAIT_POLICY": "passive"})
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        notes = self.folder / "0.json"
-        summary = json.loads(notes.read_text())["summary"] if notes.exists() else {}
-        return summary, done.stderr
-
-    def run_script(self, *lines, ranks=1, **options):
-        """Lines of the job's body, behind `with ... as job`."""
-        options = {"train_samples": 64, "batch": 32, "out": self.out, **options}
-        code = "\n    ".join(["import os, sys, cohort, torch", f"out = {self.out!r}",
-                              f"with cohort.join(**{options!r}) as job:", *lines])
-        code = code.replace("\n    out =", "\nout =").replace("\n    with", "\nwith")
-        return subprocess.run([*(MPIRUN + ["-n", str(ranks)] if ranks > 1 else []), sys.executable,
-                               "-c", code], capture_output=True, text=True, check=False, timeout=left_s())
-
-    def wait_for_event(self, name):
-        metrics = pathlib.Path(self.out) / "metrics.jsonl"
-        wait_until(lambda: metrics.exists() and f'"event":"{name}"' in metrics.read_text(), name)
-
-    def leases(self, rank):
-        return json.loads((self.folder / f"{rank}.json").read_text())["leases"]
+import cohort
 
 
 class Sums(TorchTest):
@@ -212,6 +153,61 @@ class Runs(TorchTest):
         self.assertTrue(list((pathlib.Path(self.out) / "checkpoints").iterdir()))
 
 
+class Afterwards(TorchTest):
+    """Behind the loop every rank's module holds what model.h5 holds, bit by bit."""
+
+    def check(self, ranks):
+        saved = {}
+        with h5py.File(self.out + "/model.h5") as file:
+            for group in ("parameters", "state"):
+                file[group].visititems(lambda name, item: saved.update({name: item[()]})
+                                       if isinstance(item, h5py.Dataset) else None)
+        begun = dict(train_job.network(1).named_parameters())
+        self.assertTrue((begun["0.weight"].detach().numpy() != saved["0.weight"]).any())
+        for rank in ranks:
+            with numpy.load(self.folder / f"{rank}.npz") as own:
+                self.assertEqual(set(own), {*saved, "3.num_batches_tracked"})
+                for name, values in saved.items():
+                    self.assertEqual(own[name].tobytes(), values.tobytes(), f"rank {rank}: {name}")
+
+    def test_servers_and_rings(self):
+        for options in ({**SERVERS, "mode": "ssgd"}, {"arch": "servers", "servers": 2, "mode": "asgd"},
+                        {**SERVERS, "mode": "asgd", "copies": True}, {"arch": "ring", "mode": "ssgd"},
+                        {"arch": "ring", "mode": "localsgd:3"}, {"arch": "ring", "mode": "adaptive"}):
+            with self.subTest(options):
+                self.run_job(4, samples=1280, overwrite=True, **options)
+                self.check(range(4))
+
+    def test_one_process(self):
+        self.run_job(1, samples=320)
+        self.check([0])
+
+    def test_a_stop_and_a_resume(self):
+        options = {**SERVERS, "mode": "asgd", "samples": 4800, "pause": 0.01, "log_every_s": 0.2}
+        process = subprocess.Popen(self.command(3, options, False), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
+        self.wait_for_event("train")
+        process.send_signal(signal.SIGUSR1)
+        log = process.communicate(timeout=left_s())[1]
+        self.assertEqual(process.returncode, 75, log)
+        self.check(range(3))
+        for samples in (4800, 4800):  # the second has nothing left to train
+            self.run_job(3, resume=True, **{**options, "samples": samples})
+            self.check(range(3))
+
+    def test_a_loop_that_is_left(self):
+        self.run_job(3, samples=100_000, trouble="break", mode="ssgd", **SERVERS)
+        self.check(range(3))
+
+    def test_a_lost_worker(self):
+        for options in ({**SERVERS, "mode": "asgd"}, {"arch": "ring", "mode": "ssgd"}):
+            with self.subTest(options):
+                summary, log = self.run_job(4, recovery=True, samples=3000, pause=0.02, overwrite=True,
+                                            inject="rank=3,kill=1s", lost_after_s=2, **options)
+                self.assertEqual(summary["lost"], 1, log)
+                self.check(range(3))
+
+
 class StartedFirst(TorchTest):
     """MPI was started by somebody else, as mpi4py does when it is imported."""
 
@@ -237,84 +233,22 @@ mpi.MPI_Finalize()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.splitlines(), 3 * ["still there"])
 
+    def test_mpi4py_behind_the_job(self):
+        """MPI has ended then; in a job without MPI it has not begun."""
+        package = self.folder / "mpi4py"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "MPI.py").write_text("print('imported', flush=True)\n")
+        for ranks, code in ((2, 1), (1, 0)):
+            done = self.run_script(ATTACH, LOOP, f"sys.path.insert(0, {str(self.folder)!r})",
+                                   ranks=ranks, overwrite=True, after="from mpi4py import MPI")
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual("import mpi4py.MPI before cohort.join" in done.stderr, ranks > 1, done.stderr)
+
     def test_without_threads_it_is_refused(self):
         done = self.start(level=0)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("mpi4py.rc.thread_level", done.stderr)
-
-
-class Mistakes(TorchTest):
-    """Each is an exception that says what to do, never a hang."""
-
-    def expect(self, trouble, text):
-        _, log = self.run_job(1, code=1, samples=200, trouble=trouble)
-        self.assertIn(text, log)
-
-    def test_other_parameters(self):
-        self.expect("parameters", "the module has other parameters or buffers than when it was attached")
-
-    def test_a_loss_that_is_no_number(self):
-        self.expect("vector", "try loss.mean()")
-
-    def test_two_backward_passes(self):
-        self.expect("twice", "got a gradient twice in a lease")
-
-    def test_no_done(self):
-        self.expect("forgotten", "lease.done(loss) was not called")
-
-    def test_the_job_in_a_forked_process(self):
-        _, log = self.run_job(1, samples=16, trouble="fork")
-        self.assertIn("this process was forked", log)
-
-    def test_wrong_options(self):
-        for options, text in (({"mode": "nix"}, "nix"), ({"batch": 0}, "--batch")):
-            with self.assertRaisesRegex(ValueError, text):
-                cohort.join(train_samples=100, out=self.out, **options)
-        for name, instead in (("lr", "cohort.SGD"), ("init", "cohort.torch.load"), ("model", "attach"),
-                              ("precision", "autocast"), ("augment", "loop's body")):
-            with self.assertRaisesRegex(ValueError, rf"\[join\] {name} .*{instead}"):
-                cohort.join(train_samples=100, out=self.out, **{name: "1"})
-        with self.assertRaisesRegex(ValueError, "train_samples"):
-            cohort.join(train_samples=0, out=self.out)
-
-    def test_modules_that_cannot_be_trained(self):
-        for text, make in (("no parameter that requires a gradient", "torch.nn.ReLU()"),
-                           ("try net.float().cpu()", "torch.nn.Linear(2, 2).half()"),
-                           ("got torch.complex64", "torch.nn.Linear(2, 2, dtype=torch.complex64)"),
-                           ("on the CPU or a GPU, got torch.float32 on meta",
-                            "torch.nn.Linear(2, 2, device='meta')")):
-            done = self.run_script(f"cohort.torch.attach({make}, job, cohort.SGD())")
-            self.assertEqual(done.returncode, 1)
-            self.assertIn(text, done.stderr)
-
-    def test_parameters_that_leave_the_jobs_memory(self):
-        done = self.run_script(ATTACH, LOOP, "    net.double()")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("[bias, weight] the module has other parameters", done.stderr)
-
-    def test_frozen_values_that_differ_among_ranks(self):
-        done = self.run_script("net = torch.nn.Linear(2, 2)", "net.bias.requires_grad_(False)",
-                               "net.bias.fill_(job.rank)",
-                               "cohort.torch.attach(net, job, cohort.SGD())", LOOP, ranks=2)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("the ranks train different networks", done.stderr)
-
-    def test_an_optimizer_that_cannot_be(self):
-        done = self.run_script(ATTACH.replace("SGD()", "SGD(lr=-1)"), LOOP, ranks=2)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("ValueError: --lr", done.stderr)
-
-    def test_a_server_without_the_loop(self):
-        done = self.run_script(ATTACH, "for lease in job if job.is_worker else []:",
-                               "    loss = net(torch.ones(len(lease), 2)).sum()",
-                               "    loss.backward()", "    lease.done(loss)", ranks=2, **SERVERS)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("left without training; try: for lease in job, on every rank", done.stderr)
-
-    def test_results_that_cannot_be_saved(self):
-        done = self.run_script(ATTACH, LOOP, f"    os.makedirs({self.out!r} + '/model.h5/x', exist_ok=True)")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("OSError: [job] some results could not be saved", done.stderr)
 
 
 class Modules(TorchTest):
@@ -364,6 +298,4 @@ class Modules(TorchTest):
 
 
 if __name__ == "__main__":
-    END = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    MPIRUN[:] = sys.argv[2:END]
-    unittest.main(argv=[sys.argv[0], *sys.argv[END + 1:]])
+    torch_support.main()

@@ -4,7 +4,7 @@
 "copies": the module computes in memory of its own, as on a GPU; PyTorch's stand-ins for streams and events do nothing.
 
 Every worker writes the ids of its leases, and the loss of each, to NOTES/RANK.json; every rank its process to
-NOTES/RANK.pid.
+NOTES/RANK.pid, and the module's tensors, as they are behind the loop, to NOTES/RANK.npz.
 """
 
 import argparse
@@ -69,6 +69,11 @@ def main():
         loss = torch.nn.functional.cross_entropy(outputs, y[ids])
         return loss, (outputs.argmax(1) == y[ids]).sum()
 
+    def keep(net):
+        if notes:
+            tensors = {name: tensor.numpy() for name, tensor in net.state_dict().items()}
+            numpy.savez(pathlib.Path(notes) / f"{job.rank}.npz", **tensors)
+
     leases = []
     with cohort.join(train_samples=SAMPLES, **options) as job:
         if notes:
@@ -97,6 +102,9 @@ def main():
                 except cohort.JobError as error:
                     print(error, file=sys.stderr, flush=True)
                     os._exit(0)
+        keep(net)
+    if trouble == "break":  # the job ends behind the block
+        keep(net)
     if notes:
         record = {"leases": leases, "summary": job.summary}
         (pathlib.Path(notes) / f"{job.rank}.json").write_text(json.dumps(record), encoding="utf-8")

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cohort/core/error.hpp"
+#include "core/system/separate_tasks.hpp"
 
 namespace cohort {
 namespace {
@@ -24,14 +24,54 @@ bool is_number(const char* text) {
     return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// By default Slurm starts tasks without PMIx; the mpirun of another MPI sets PMI_SIZE.
-int separate_tasks() {
-    const int step_tasks =
-        is_number(std::getenv("SLURM_STEP_ID")) && std::getenv("PMIX_RANK") == nullptr
-            ? int_variable("SLURM_STEP_NUM_TASKS", 1)
-            : 1;
-    const int tasks = std::max(step_tasks, int_variable("PMI_SIZE", 1));
-    return tasks > 1 ? tasks : 0;
+/// A way to start processes that this program's MPI does not join, and the variable in which it
+/// tells how many there are.
+struct ForeignLauncher {
+    const char* size;
+    const char* mark;  ///< set by it and by no other
+    const char* name;
+};
+constexpr std::array<ForeignLauncher, 3> kForeign{{
+    {"PMI_SIZE", "PMI_SIZE", "the mpirun of another MPI"},
+    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "the mpirun of MVAPICH"},
+    {"WORLD_SIZE", "TORCHELASTIC_RUN_ID", "torchrun"},
+}};
+
+struct SeparateTasks {
+    int number = 0;  ///< 0: there are none
+    std::string of;
+};
+
+/// By default Slurm starts tasks without PMIx. PRRTE's prterun does not tell how many there are.
+SeparateTasks separate_tasks() {
+    SeparateTasks most;
+    const auto found = [&most](int tasks, const char* name) {
+        if (tasks > 1 && tasks > most.number) {
+            most = {.number = tasks, .of = name};
+        }
+    };
+    const bool pmix = std::getenv("PMIX_RANK") != nullptr;
+    if (is_number(std::getenv("SLURM_STEP_ID")) && !pmix) {
+        found(int_variable("SLURM_STEP_NUM_TASKS", 1), "srun without PMIx");
+    }
+    for (const ForeignLauncher& launcher : kForeign) {
+        if (std::getenv(launcher.mark) != nullptr) {
+            found(int_variable(launcher.size, 1), launcher.name);
+        }
+    }
+    if (pmix && std::getenv("SLURM_PROCID") == nullptr) {
+        found(std::max(2, int_variable("PMIX_RANK", 0) + 1), "prterun");
+    }
+    return most;
+}
+
+/// Of what has started the ranks, for people.
+std::string launcher_version(const LaunchEnv& env) {
+    if (env.launcher == "srun") {
+        return "srun";
+    }
+    const char* version = std::getenv("OMPI_VERSION");  // from 5 on
+    return version != nullptr ? std::string("Open MPI ") + version : "Open MPI 4";
 }
 
 /// Follows the XDG base directory specification: a path that is not absolute is ignored.
@@ -86,7 +126,7 @@ LaunchEnv read_launch_env() {
         env.local_rank = int_variable("SLURM_LOCALID", 0);
     } else {
         env.launcher = "none";
-        env.separate_tasks = separate_tasks();
+        env.separate_tasks = separate_tasks().number;
     }
     std::array<char, 256> host{};
     if (gethostname(host.data(), host.size() - 1) == 0) {
@@ -104,11 +144,29 @@ LaunchEnv read_launch_env() {
 
 void check_one_world(const LaunchEnv& env) {
     if (env.separate_tasks > 0) {
-        fail<UsageError>({.where = "launcher",
-                          .what = "each task takes itself for the whole job",
-                          .expected = "one process, or ranks that Open MPI or PMIx joins",
-                          .got = std::to_string(env.separate_tasks) + " separate tasks",
-                          .hint = "srun --mpi=pmix, or Open MPI's mpirun"});
+        fail<SeparateTasksError>({.where = "launcher",
+                                  .what = "each task takes itself for the whole job",
+                                  .expected = "one process, or ranks that Open MPI or PMIx joins",
+                                  .got = std::to_string(env.separate_tasks) +
+                                         " separate tasks of " + separate_tasks().of,
+                                  .hint = "srun --mpi=pmix, or Open MPI's mpirun"});
+    }
+}
+
+void check_one_world(const LaunchEnv& env, int size, const std::string& library) {
+    // A heterogeneous step of srun has more ranks than each of its parts says.
+    const bool joined = env.launcher == "srun" ? size > 1 || env.world_size == 1
+                                               : size == env.world_size || env.launcher == "none";
+    if (!joined) {
+        fail<SeparateTasksError>(
+            {.where = "launcher",
+             .what = "each process takes itself for the whole job: the MPI library in "
+                     "it is not the launcher's",
+             .expected = std::to_string(env.world_size) + " ranks, as " + launcher_version(env) +
+                         " started",
+             .got = std::to_string(size) + " of " + library,
+             .hint = "the mpirun of that library (PATH), or the library of that mpirun "
+                     "(LD_LIBRARY_PATH); mpirun --version"});
     }
 }
 

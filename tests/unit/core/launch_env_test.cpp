@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/system/separate_tasks.hpp"
 #include "support/core/child_process.hpp"
 
 namespace cohort {
@@ -21,8 +22,9 @@ bool in_launch(const Variables& variables, const std::function<bool(const Launch
     return in_child([&] {
         for (const char* name :
              {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-              "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
-              "SLURM_STEP_NUM_TASKS", "PMIX_RANK", "PMI_SIZE"}) {
+              "OMPI_VERSION", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
+              "SLURM_STEP_NUM_TASKS", "PMIX_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE",
+              "TORCHELASTIC_RUN_ID"}) {
             unsetenv(name);
         }
         for (const auto& [name, value] : variables) {
@@ -84,6 +86,37 @@ TEST(LaunchEnv, SeveralTasksThatNobodyJoinsAreRefused) {
         in_launch({{"SLURM_PROCID", "3"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}},
                   is_refused));
     EXPECT_TRUE(in_launch({{"PMI_SIZE", "2"}}, is_refused));
+    EXPECT_TRUE(in_launch({{"MV2_COMM_WORLD_SIZE", "2"}}, is_refused));
+    EXPECT_TRUE(in_launch({{"PMIX_RANK", "0"}}, is_refused));  // prterun
+    EXPECT_TRUE(
+        in_launch({{"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}},
+                  [](const LaunchEnv& env) { return is_refused(env) && env.separate_tasks == 2; }));
+}
+
+/// What is said when MPI's world has `size` ranks; empty: nothing.
+std::string said_of(const LaunchEnv& env, int size) {
+    try {
+        check_one_world(env, size, "Open MPI v4.1.4");
+    } catch (const SeparateTasksError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(LaunchEnv, MpisWorldIsTheLaunchers) {
+    const Variables mpirun{{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_VERSION", "5.0.11"}};
+    EXPECT_TRUE(in_launch(mpirun, [](const LaunchEnv& env) {
+        const std::string text = said_of(env, 1);
+        return said_of(env, 3).empty() && !said_of(env, 2).empty() &&
+               text.find("Open MPI v4.1.4") != std::string::npos &&
+               text.find("Open MPI 5.0.11") != std::string::npos;
+    }));
+    EXPECT_TRUE(in_launch({}, [](const LaunchEnv& env) { return said_of(env, 1).empty(); }));
+    const Variables srun{{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"PMIX_RANK", "1"}};
+    EXPECT_TRUE(in_launch(srun, [](const LaunchEnv& env) {
+        return said_of(env, 2).empty() && !said_of(env, 1).empty() &&
+               said_of(env, 6).empty();  // a heterogeneous step
+    }));
 }
 
 TEST(LaunchEnv, OneTaskAndBatchScriptsAreLeftAlone) {
@@ -92,6 +125,7 @@ TEST(LaunchEnv, OneTaskAndBatchScriptsAreLeftAlone) {
         in_launch({{"SLURM_STEP_ID", "batch"}, {"SLURM_STEP_NUM_TASKS", "4"}}, is_one_world));
     EXPECT_TRUE(in_launch({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}, is_one_world));
     EXPECT_TRUE(in_launch({{"PMI_SIZE", "1"}}, is_one_world));
+    EXPECT_TRUE(in_launch({{"WORLD_SIZE", "4"}}, is_one_world));
 }
 
 }  // namespace
