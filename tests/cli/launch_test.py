@@ -137,6 +137,22 @@ class Stopping(LaunchTest):
         self.finish(launcher, 130)
         self.check_gone()
 
+    IGNORING = "leave = lambda *_: None; signal.signal = lambda *_: None; wait_for_stop()"
+
+    def test_first_interrupt_ends_python_programs_that_do_not_handle_usr1(self):
+        launcher = self.start(self.IGNORING, job=["job.py"])
+        launcher.send_signal(signal.SIGINT)
+        messages = self.finish(launcher, 130)
+        self.assertIn("does not handle USR1", messages)
+        self.check_gone()
+
+    def test_one_that_handles_usr1_has_all_the_time_that_it_wants(self):
+        launcher = self.start("heard = []; leave = lambda code: "
+                              "(heard.append(time.monotonic()), time.monotonic() - heard[0] > 8 and sys.exit(0));"
+                              "wait_for_stop()", job=["job.py"])
+        launcher.send_signal(signal.SIGINT)
+        self.assertNotIn("does not handle USR1", self.finish(launcher, 0))
+
     def test_two_terms_at_once_are_one_request_later_ones_end_it(self):
         launcher = self.start("leave = lambda *_: None; wait_for_stop()")
         launcher.terminate()
@@ -425,6 +441,16 @@ class CommandLine(LaunchTest):
                 self.assertIn(text, self.launch("", *options, code=2).stderr)
         self.assertIn("COHORT=/nowhere", self.launch(
             "", code=2, environment={"COHORT": "/nowhere"}).stderr)
+
+    def test_too_few_open_files(self):
+        done = subprocess.run(
+            ["bash", "-c", 'ulimit -n 40; exec "$@"', "bash", *self.command(self.train(), ["-n", 4])],
+            capture_output=True, text=True, timeout=left_s(), check=False, env=self.environment("leave(0)"))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("52 open files for 4 ranks, the limit is 40", done.stderr)
+        subprocess.run(
+            ["bash", "-c", 'ulimit -Sn 40; exec "$@"', "bash", *self.command(self.train(), ["-n", 4])],
+            timeout=left_s(), check=True, env=self.environment("leave(0)"))
 
     def test_missing_mpirun(self):
         tools = self.folder / "tools"
