@@ -118,6 +118,7 @@ fi
 read_job
 choose_binding
 read_hosts
+check_open_files
 choose_networks
 folder=${TMPDIR:-/tmp}/cohort-launch-$$
 build_command
@@ -132,7 +133,7 @@ leader=()
 if [[ $(setpriv --help 2>/dev/null) == *pdeathsig* ]]; then
     leader=(setpriv --pdeathsig USR1)
 fi
-session='' stopping=no interrupted=no terminated='' kill_code=''
+session='' stopping=no stopping_since='' start_limit=120 interrupted=no terminated='' kill_code=''
 declare -A before
 folder=$(mktemp -d "${TMPDIR:-/tmp}/cohort-launch-XXXXXX")
 # Removes the folder when this script has ended, however: then nobody can write into the pipe.

@@ -57,6 +57,21 @@ end_job() {
     session=''
 }
 
+# Whether a program of the job, here, is ready for USR1: it handles it or waits for it.
+listens() {
+    local member comm line
+    for member in $(session_members); do
+        { read -r comm <"/proc/$member/comm"; } 2>/dev/null || continue
+        case $comm in mpirun | orterun | prterun | orted | prted | srun) continue ;; esac
+        while read -r line; do
+            case $line in
+                SigBlk:* | SigCgt:*) (((0x${line##*[[:space:]]} & 0x200) == 0)) || return 0 ;;
+            esac
+        done 2>/dev/null <"/proc/$member/status"
+    done
+    return 1
+}
+
 # on_signal INT|TERM|USR1: asks for a stop, the second time, unless it is USR1, for the end.
 # shellcheck disable=SC2317  # run by trap
 on_signal() {
@@ -67,7 +82,7 @@ on_signal() {
     elif [[ $stopping == no ]]; then
         say "stopping after a checkpoint (Ctrl-C or TERM again ends at once)"
     fi
-    stopping=yes
+    stopping=yes stopping_since=${stopping_since:-$SECONDS}
     [[ $1 != INT ]] || interrupted=yes
     [[ $1 != TERM ]] || terminated=${terminated:-$SECONDS}
 }
@@ -115,14 +130,23 @@ rank_0_is_gone() {
 }
 
 # Waits for the launcher; sets `code`, its exit code. Asks for a stop, again and again, when one is
-# wanted: the first USR1 may come before anyone listens. A launcher that does not end after the job,
+# wanted: the first USR1 may come before anyone listens. Python programs that do not listen after five
+# seconds, as scripts of torch.distributed, are ended. A launcher that does not end after the job,
 # as mpirun when a host was lost, is ended after ten seconds, a job that does not end after a rank
 # after `patience` seconds, a job without rank 0 after fifteen seconds.
 wait_for_job() {
-    local launcher_id=$session ticks=0 over=0 failed=0
+    local launcher_id=$session ticks=0 over=0 failed=0 started=$SECONDS listened=no
     while [[ -z $kill_code ]] && kill -0 "$launcher_id" 2>/dev/null; do
         if [[ $stopping == yes ]] && ((ticks++ % 10 == 0)); then
             kill -USR1 "$launcher_id" 2>/dev/null || true
+        fi
+        if [[ $stopping == yes && $listened == no && ${job[0]:-} == *.py ]] && ((ticks % 5 == 1)); then
+            ! listens || listened=yes # one that ends does not listen any more
+        fi
+        if [[ $stopping == yes && $listened == no && ${job[0]:-} == *.py ]] && ((SECONDS - stopping_since >= 5)); then
+            say "the program does not handle USR1, by which jobs are asked to stop"
+            kill_code=$([[ -n $terminated ]] && echo 143 || echo 130)
+            continue
         fi
         if ((++polls % 5 == 0)); then
             if job_over || { [[ $survives == yes ]] && start_failed; }; then
@@ -130,6 +154,11 @@ wait_for_job() {
                 ((over <= 10)) || end_job
             elif failed_alone && ((++failed > patience)); then
                 say "a rank has failed, the others have not ended for $patience s: ending them"
+                end_job
+            elif [[ $survives == yes && -z $hosts$hostfile && ! -s $folder/notes ]] &&
+                ((SECONDS - started > start_limit)); then
+                say "$launcher has started no rank for $start_limit s: ending it"
+                started_none=yes
                 end_job
             elif [[ -n $out ]] && ((polls % 25 == 0)) && rank_0_is_gone; then
                 say "rank 0 has died and cannot say how the job ended: ending the others"
@@ -160,6 +189,9 @@ read_exit_code() {
             reason="$out/exit_code holds '$code', not an exit code"
             code=1
         fi
+    elif [[ $started_none == yes ]]; then
+        code=4
+        reason="$launcher has started no rank within $start_limit s"
     elif [[ $rank_0_died == yes ]]; then
         code=4
         reason="rank 0 has died on its host"
@@ -201,7 +233,7 @@ say_how_to_continue() {
 # Runs the job once; sets `code` and `reason`. `lost` says whether it ended because of a rank.
 run_once() {
     local errors filter='' tries
-    reason='' lost=no polls=0 lock_seen='' free_looks=0 rank_0_died=no
+    reason='' lost=no polls=0 lock_seen='' free_looks=0 rank_0_died=no started_none=no
     before=([exit_code]=$(identity exit_code) [metrics.jsonl]=$(identity metrics.jsonl)
         [fleet.json]=$(identity fleet.json))
     : >"$folder/notes"
@@ -224,7 +256,7 @@ run_once() {
     read_exit_code
     if ((code != 0)) && start_failed; then
         code=4 reason="cannot reach $(sed 's/ /: /' "$folder/unreachable" | sort -u | paste -sd ';')"
-    elif ((code == 4 || (code > 128 && code != 130 && code != 143))); then
+    elif [[ $started_none == no ]] && ((code == 4 || (code > 128 && code != 130 && code != 143))); then
         lost=yes
     fi
 }

@@ -118,12 +118,12 @@ class LaunchTest(unittest.TestCase):
     def train(self, *more):
         return ["train", "--out", self.out, *more]
 
-    def start(self, script, environment=None):
+    def start(self, script, environment=None, job=None):
         """Starts the launcher as a terminal would; returns it once both ranks wait for a stop."""
         self.log = self.folder / "messages"
         with self.log.open("w", encoding="utf-8") as log:
             launcher = subprocess.Popen(
-                self.command(self.train(), ()), stderr=log, start_new_session=True,
+                self.command(job or self.train(), ()), stderr=log, start_new_session=True,
                 env=self.environment(script, environment))
         self.addCleanup(launcher.wait)
         self.addCleanup(launcher.kill)

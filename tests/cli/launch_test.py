@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from launch_support import OPEN_MPI_5, LaunchTest, left_s, running, wait_until
+from launch_support import OPEN_MPI_5, LaunchTest, left_s, running
 
 
 class ExitCodes(LaunchTest):
@@ -105,70 +105,6 @@ class PythonPrograms(LaunchTest):
                               capture_output=True, env=self.environment("", {"COHORT": self.program.name}))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.calls(1), ["job.py"])
-
-
-class Stopping(LaunchTest):
-
-    def test_each_signal_becomes_usr1(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
-            with self.subTest(signal=number.name):
-                launcher = self.start("wait_for_stop()")
-                os.killpg(launcher.pid, number)
-                self.assertIn("stopping after a checkpoint", self.finish(launcher, 75))
-                self.check_gone()
-                for rank in (0, 1):
-                    (self.folder / f"ready.{rank}").unlink()
-
-    def test_a_stop_that_comes_before_the_ranks_listen_is_kept(self):
-        launcher = self.start("(folder / f'ready.{rank}').touch(); time.sleep(1); wait_for_stop()")
-        launcher.terminate()
-        self.finish(launcher, 75)
-
-    def test_second_interrupt_ends_ranks_that_do_not_stop(self):
-        launcher = self.start(
-            "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-            "signal.signal(signal.SIGUSR1, signal.SIG_IGN); leave = lambda *_: None;"
-            "wait_for_stop()")
-        launcher.send_signal(signal.SIGINT)
-        wait_until(lambda: "stopping after a checkpoint" in self.log.read_text(), "the first interrupt is heard")
-        time.sleep(0.5)
-        self.assertTrue(all(map(running, self.rank_processes())))
-        launcher.send_signal(signal.SIGINT)
-        self.finish(launcher, 130)
-        self.check_gone()
-
-    def test_two_terms_at_once_are_one_request_later_ones_end_it(self):
-        launcher = self.start("leave = lambda *_: None; wait_for_stop()")
-        launcher.terminate()
-        time.sleep(0.2)
-        launcher.terminate()
-        time.sleep(2)
-        self.assertIsNone(launcher.poll())
-
-        def ended():
-            launcher.terminate()
-            time.sleep(0.5)
-            return launcher.poll() is not None
-        wait_until(ended, "a later TERM ends it")
-        self.finish(launcher, 143)
-        self.check_gone()
-
-    def test_a_killed_launcher_leaves_nobody_behind(self):
-        launcher = self.start("wait_for_stop()")
-        launcher.kill()
-        self.check_gone()
-        self.assertEqual((self.out / "exit_code").read_text().split()[0], "75")
-
-    def test_temporary_files_are_removed(self):
-        self.launch("leave(0)", environment={"TMPDIR": str(self.scratch())})
-        self.assertEqual(self.left_in_scratch(), [])
-
-    def test_temporary_files_of_a_killed_launcher_are_removed_too(self):
-        launcher = self.start("wait_for_stop()", environment={"TMPDIR": str(self.scratch())})
-        self.assertEqual(len(self.left_in_scratch()), 1)
-        launcher.kill()
-        wait_until(lambda: not self.left_in_scratch(), "the folder is gone")
-        self.check_gone()
 
 
 class Continuing(LaunchTest):
@@ -427,6 +363,16 @@ class CommandLine(LaunchTest):
                 self.assertIn(text, self.launch("", *options, code=2).stderr)
         self.assertIn("COHORT=/nowhere", self.launch(
             "", code=2, environment={"COHORT": "/nowhere"}).stderr)
+
+    def test_too_few_open_files(self):
+        done = subprocess.run(
+            ["bash", "-c", 'ulimit -n 40; exec "$@"', "bash", *self.command(self.train(), ["-n", 4])],
+            capture_output=True, text=True, timeout=left_s(), check=False, env=self.environment("leave(0)"))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("52 open files for 4 ranks, the limit is 40", done.stderr)
+        subprocess.run(
+            ["bash", "-c", 'ulimit -Sn 40; exec "$@"', "bash", *self.command(self.train(), ["-n", 4])],
+            timeout=left_s(), check=True, env=self.environment("leave(0)"))
 
     def test_missing_mpirun(self):
         tools = self.folder / "tools"
