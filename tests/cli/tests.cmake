@@ -35,6 +35,9 @@ set_tests_properties(cli_models_fashion_mnist_test PROPERTIES SKIP_RETURN_CODE 7
 add_test(NAME cli_launch_test COMMAND Python3::Interpreter
   ${CMAKE_CURRENT_SOURCE_DIR}/cli/launch_test.py ${PROJECT_SOURCE_DIR})
 cohort_test_properties(cli_launch_test TIMEOUT 1800 PROCESSORS 2)
+add_test(NAME cli_launch_words_test COMMAND Python3::Interpreter
+  ${CMAKE_CURRENT_SOURCE_DIR}/cli/launch/words_test.py ${PROJECT_SOURCE_DIR})
+cohort_test_properties(cli_launch_words_test)
 
 # Jobs of many ranks, some against one process. No contraction there: sums are those of the library.
 add_executable(learner_reference support/sim/learner_reference.cpp)
