@@ -42,6 +42,9 @@ cohort_test_properties(cli_launch_test TIMEOUT 1800 PROCESSORS 2)
 add_test(NAME cli_launch_stop_test COMMAND Python3::Interpreter
   ${CMAKE_CURRENT_SOURCE_DIR}/cli/launch/stop_test.py ${PROJECT_SOURCE_DIR})
 cohort_test_properties(cli_launch_stop_test TIMEOUT 1800 PROCESSORS 2)
+add_test(NAME cli_launch_words_test COMMAND Python3::Interpreter
+  ${CMAKE_CURRENT_SOURCE_DIR}/cli/launch/words_test.py ${PROJECT_SOURCE_DIR})
+cohort_test_properties(cli_launch_words_test)
 
 # Jobs of many ranks, some against one process. No contraction there: sums are those of the library.
 add_executable(learner_reference support/sim/learner_reference.cpp)
