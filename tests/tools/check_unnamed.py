@@ -37,7 +37,7 @@ def definitions(body):
             yield body[start:place]
             end = house.end_of_block(body, place)
             head = house.without_templates(body[start:place])
-            if not house.is_function(head) and not re.match(r"\s*namespace\b", head):
+            if not house.is_function(head) and not re.match(r"\s*(namespace|extern)\b", head):
                 end = body.index(";", end) + 1
             start = place = end
         elif body[place] == ";":
@@ -63,7 +63,7 @@ def name_and_kind(definition):
     alias, type_ = ALIAS.match(text), TYPE.match(text)
     if alias:
         return alias.group(1), "alias" + "".join(alias.group(2).split())
-    if not text or re.match(r"using|namespace|static_assert|friend", text):
+    if not text or re.match(r"using|namespace|static_assert|friend|extern\b", text):
         return None
     if house.is_function(text):
         head = house.ASSIGNMENT.split(text)[0]

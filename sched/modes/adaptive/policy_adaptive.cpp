@@ -20,6 +20,34 @@ double sample_worth(const Candidate& plan) {
     return plan.batch_efficiency * plan.staleness_efficiency;
 }
 
+/// What is best before anything is measured. Workers of which nothing is known count as equal. A
+/// plan that nobody would ever look at again, or that must be admitted, is left at the default.
+PlanShape first_shape(const PlanRater& rater, const ModeSetting& setting, std::int64_t live) {
+    PlanShape best{.mode = default_mode(setting.architecture)};
+    if (!setting.measured || setting.admits) {
+        return best;
+    }
+    const std::size_t workers = setting.live.size();
+    const LoadEstimate equal{.cost = std::vector<CostLine>(
+                                 workers, {.sample_s = 1 / static_cast<double>(setting.batch)}),
+                             .visible_transfer_s = {},
+                             .transfer_s = {}};
+    const TimeDraws same{.replicates = 1,
+                         .iterations = kLongest,
+                         .factors = std::vector<float>(workers * kLongest, 1.0F)};
+    double most = 0;
+    for (const PlanShape& shape :
+         plan_shapes(setting.architecture, static_cast<int>(live), 0, false)) {
+        const PlanOption option = make_option(shape, setting, equal);
+        const double rate = rater.rate(option, equal, same, option, {}, 1).candidate.rate;
+        if (rate > most) {
+            most = rate;
+            best = shape;
+        }
+    }
+    return best;
+}
+
 }  // namespace
 
 AdaptivePolicy::AdaptivePolicy(Mode mode, const ModeSetting& setting)
@@ -29,38 +57,9 @@ AdaptivePolicy::AdaptivePolicy(Mode mode, const ModeSetting& setting)
       paces_(kPaceRounds * ranking_.rater().reference_batch()) {
 }
 
-/// Workers of which nothing is known count as equal. A plan that nobody would ever look at again,
-/// or that must be admitted, is left at the default.
-PlanShape AdaptivePolicy::first_shape() const {
-    PlanShape best{.mode = default_mode(setting().architecture)};
-    if (!setting().measured || setting().admits) {
-        return best;
-    }
-    const std::size_t workers = setting().live.size();
-    const LoadEstimate equal{.cost = std::vector<CostLine>(
-                                 workers, {.sample_s = 1 / static_cast<double>(setting().batch)}),
-                             .visible_transfer_s = {},
-                             .transfer_s = {}};
-    const TimeDraws same{.replicates = 1,
-                         .iterations = kLongest,
-                         .factors = std::vector<float>(workers * kLongest, 1.0F)};
-    double most = 0;
-    for (const PlanShape& shape :
-         plan_shapes(setting().architecture, static_cast<int>(std::ssize(live())), 0, false)) {
-        const PlanOption option = make_option(shape, setting(), equal);
-        const double rate =
-            ranking_.rater().rate(option, equal, same, option, {}, 1).candidate.rate;
-        if (rate > most) {
-            most = rate;
-            best = shape;
-        }
-    }
-    return best;
-}
-
 Decision AdaptivePolicy::start() {
     Decision first = PolicyBase::start();
-    current_.shape = first_shape();
+    current_.shape = first_shape(ranking_.rater(), setting(), std::ssize(live()));
     current_.plan = make_plan(current_.shape.mode, setting());
     current_.batches = first.batches;
     first.plan = current_.plan;
@@ -104,7 +103,7 @@ Decision AdaptivePolicy::restart(const Telemetry& telemetry, std::string reason)
     forget_gone();
     ModeSetting now = setting();
     now.continued = true;
-    current_.shape = first_shape();
+    current_.shape = first_shape(ranking_.rater(), setting(), std::ssize(live()));
     current_.plan = make_plan(current_.shape.mode, now);
     current_.plan.fresh_leases = true;  // batches are equal again
     current_.batches.assign(setting().live.size(), setting().batch);

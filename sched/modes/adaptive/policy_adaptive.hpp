@@ -78,8 +78,6 @@ private:
         predicted_samples_s_ = plan.timing.samples_s;
         update_s_ = plan.timing.update_s;
     }
-    /// What is best before anything is measured.
-    [[nodiscard]] PlanShape first_shape() const;
     [[nodiscard]] Decision take(std::size_t choice);
 
     OwnTimes times_;
