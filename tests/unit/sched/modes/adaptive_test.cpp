@@ -58,11 +58,11 @@ double pace(const std::string& mode, ChooserRun::Parts parts, double end_s, int 
     return static_cast<double>(run.samples) / end_s;
 }
 
-/// Of workers that are alike, six of eight are waited for: samples of more and smaller updates are
-/// worth more.
+/// Of workers that are alike, seven of eight are waited for: samples of more and smaller updates
+/// are worth more.
 TEST(Adaptive, BeginsWithWhatIsBestForWorkersThatAreAlike) {
     const ModeSetting eight{.live = std::vector<bool>(8, true), .own_seconds = {}};
-    EXPECT_EQ(make_policy("adaptive", eight)->start().plan->name, "quorum:6");
+    EXPECT_EQ(make_policy("adaptive", eight)->start().plan->name, "quorum:7");
     ModeSetting ring = eight;
     ring.architecture = Architecture::kRing;
     EXPECT_EQ(make_policy("adaptive", ring)->start().plan->name, "ring");

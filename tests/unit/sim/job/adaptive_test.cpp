@@ -26,12 +26,12 @@ double pace(const SimulationResult& result) {
     return static_cast<double>(result.samples_applied) / result.virtual_s;
 }
 
-/// Not to wait for the last two makes more and smaller updates of as many samples, from the first
-/// one on.
+/// Not to wait for the last one makes more and smaller updates of as many samples, from the first
+/// update on.
 TEST(AdaptiveRun, AHealthyClusterKeepsItsPace) {
     const SimulationResult adaptive = simulate(job("adaptive", "healthy"), {});
     EXPECT_THAT(adaptive.switches, IsEmpty());
-    EXPECT_EQ(adaptive.updates, simulate(job("quorum:6", "healthy"), {}).updates);
+    EXPECT_EQ(adaptive.updates, simulate(job("quorum:7", "healthy"), {}).updates);
     const double ssgd = pace(simulate(job("ssgd", "healthy"), {}));
     EXPECT_NEAR(pace(adaptive), ssgd, 0.01 * ssgd);
 }
