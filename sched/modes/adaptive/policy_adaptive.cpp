@@ -21,12 +21,13 @@ double sample_worth(const Candidate& plan) {
 }
 
 /// What is best before anything is measured. Workers of which nothing is known count as equal. A
-/// plan that nobody would ever look at again, or that must be admitted, is left at the default.
+/// plan that nobody would ever look at again, or that is not admitted, is left at the default.
 PlanShape first_shape(const PlanRater& rater, const ModeSetting& setting, std::int64_t live) {
-    PlanShape best{.mode = default_mode(setting.architecture)};
-    if (!setting.measured || setting.admits) {
-        return best;
+    const PlanShape plain{.mode = default_mode(setting.architecture)};
+    if (!setting.measured) {
+        return plain;
     }
+    PlanShape best = plain;
     const std::size_t workers = setting.live.size();
     const LoadEstimate equal{.cost = std::vector<CostLine>(
                                  workers, {.sample_s = 1 / static_cast<double>(setting.batch)}),
@@ -45,7 +46,9 @@ PlanShape first_shape(const PlanRater& rater, const ModeSetting& setting, std::i
             best = shape;
         }
     }
-    return best;
+    const bool admitted =
+        best == plain || !setting.admits || setting.admits(make_plan(best.mode, setting), most);
+    return admitted ? best : plain;
 }
 
 }  // namespace
