@@ -31,7 +31,7 @@ usage_error() { # ends with code 2
 }
 
 declare -A mca=(
-    [pml]=ob1 [btl]='self,vader,tcp' [btl_tcp_flags]=0x201 [osc]=^rdma,ucx
+    [pml]=ob1 [btl]='self,vader,tcp' [btl_tcp_flags]=0x201 [osc]='^rdma,ucx'
     [mpi_yield_when_idle]=1 [plm_rsh_no_tree_spawn]=1
 )
 ranks='' interfaces='' hosts='' hostfile='' bind=auto launcher='' restarts=0 dry_run=no resume=no patience=25

@@ -20,16 +20,16 @@ struct StandIn {
     bool page = false;  ///< may also be what the user means
 };
 
-constexpr std::string_view kFetchIt =
+constexpr std::string_view kFetchFile =
     "fetching the file itself: the address that was asked leads to a page about it";
 
 constexpr std::array kStandIns = std::to_array<StandIn>({
     {"version https://git-lfs.github.com/spec/", "a Git LFS pointer", "git lfs pull"},
     {"version https://hawser.github.com/spec/", "a Git LFS pointer", "git lfs pull"},
     {"/annex/objects/", "a git-annex pointer", "git annex get"},
-    {"<!doctype html", "a web page", kFetchIt, true},
-    {"<html", "a web page", kFetchIt, true},
-    {"<?xml", "an XML document", kFetchIt, true},
+    {"<!doctype html", "a web page", kFetchFile, true},
+    {"<html", "a web page", kFetchFile, true},
+    {"<?xml", "an XML document", kFetchFile, true},
 });
 
 std::string lower(std::string_view text) {

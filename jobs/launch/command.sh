@@ -59,8 +59,8 @@ choose_launcher() {
     fi
 }
 
-# Too few open files, and mpirun waits for ranks of this host that it cannot start. It needs 28 and 4 for each of
-# them (Open MPI 4.1; measured with 1 to 16).
+# With too few open files mpirun waits for ranks of this host that it cannot start. Open MPI 4.1 needs 28 files and
+# 4 for each rank (measured with 1 to 16 ranks); 4 and 1 more are asked for, as other versions may need more.
 check_open_files() {
     local need
     need=$((32 + 5 * ${ranks:-1}))

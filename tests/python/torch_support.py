@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,15 @@ class TorchTest(unittest.TestCase):
         notes = self.folder / "0.json"
         summary = json.loads(notes.read_text())["summary"] if notes.exists() else {}
         return summary, done.stderr
+
+    def stop_job(self, ranks, options):
+        """Starts a job and asks it to stop while it trains."""
+        process = subprocess.Popen(self.command(ranks, options, False), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
+        self.wait_for_event("train")
+        process.send_signal(signal.SIGUSR1)
+        log = process.communicate(timeout=left_s())[1]
+        self.assertEqual(process.returncode, 75, log)
 
     def run_script(self, *lines, ranks=1, after="", **options):
         """Lines of the job's body, behind `with ... as job`, and one behind the job."""

@@ -115,12 +115,7 @@ class Runs(TorchTest):
 
     def test_a_stopped_job_goes_on(self):
         options = {**SERVERS, "mode": "ssgd", "samples": 4800, "pause": 0.01, "log_every_s": 0.2}
-        process = subprocess.Popen(self.command(3, options, False), stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True)
-        self.wait_for_event("train")
-        process.send_signal(signal.SIGUSR1)
-        log = process.communicate(timeout=left_s())[1]
-        self.assertEqual(process.returncode, 75, log)
+        self.stop_job(3, options)
         summary, log = self.run_job(3, resume=True, **options)
         self.assertEqual(summary["samples_applied"], 4800)
         self.assertIn("resuming from", log)
@@ -184,12 +179,7 @@ class Afterwards(TorchTest):
 
     def test_a_stop_and_a_resume(self):
         options = {**SERVERS, "mode": "asgd", "samples": 4800, "pause": 0.01, "log_every_s": 0.2}
-        process = subprocess.Popen(self.command(3, options, False), stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True)
-        self.wait_for_event("train")
-        process.send_signal(signal.SIGUSR1)
-        log = process.communicate(timeout=left_s())[1]
-        self.assertEqual(process.returncode, 75, log)
+        self.stop_job(3, options)
         self.check(range(3))
         for samples in (4800, 4800):  # the second has nothing left to train
             self.run_job(3, resume=True, **{**options, "samples": samples})

@@ -20,14 +20,14 @@ double sample_worth(const Candidate& plan) {
     return plan.batch_efficiency * plan.staleness_efficiency;
 }
 
-/// What is best before anything is measured. Workers of which nothing is known count as equal. A
-/// plan that nobody would ever look at again, or that is not admitted, is left at the default.
+/// The best plan before anything is measured: workers of which nothing is known count as equal. The
+/// default plan where times are never looked at, so that no plan would be changed, and where the
+/// best plan is not admitted.
 PlanShape first_shape(const PlanRater& rater, const ModeSetting& setting, std::int64_t live) {
     const PlanShape plain{.mode = default_mode(setting.architecture)};
     if (!setting.measured) {
         return plain;
     }
-    PlanShape best = plain;
     const std::size_t workers = setting.live.size();
     const LoadEstimate equal{.cost = std::vector<CostLine>(
                                  workers, {.sample_s = 1 / static_cast<double>(setting.batch)}),
@@ -36,19 +36,19 @@ PlanShape first_shape(const PlanRater& rater, const ModeSetting& setting, std::i
     const TimeDraws same{.replicates = 1,
                          .iterations = kLongest,
                          .factors = std::vector<float>(workers * kLongest, 1.0F)};
-    double most = 0;
+    std::vector<RatedPlan> plans;
     for (const PlanShape& shape :
          plan_shapes(setting.architecture, static_cast<int>(live), 0, false)) {
         const PlanOption option = make_option(shape, setting, equal);
-        const double rate = rater.rate(option, equal, same, option, {}, 1).candidate.rate;
-        if (rate > most) {
-            most = rate;
-            best = shape;
-        }
+        plans.push_back(rater.rate(option, equal, same, option, {}, 1));
     }
+    const RatedPlan& best = *std::ranges::max_element(
+        plans, {}, [](const RatedPlan& plan) { return plan.candidate.rate; });
     const bool admitted =
-        best == plain || !setting.admits || setting.admits(make_plan(best.mode, setting), most);
-    return admitted ? best : plain;
+        best.option.shape == plain || !setting.admits ||
+        setting.admits(best.option.plan,
+                       sample_worth(best.candidate) / sample_worth(plans.front().candidate));
+    return admitted ? best.option.shape : plain;
 }
 
 }  // namespace

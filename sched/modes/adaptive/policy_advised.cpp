@@ -25,12 +25,9 @@ AdvisedPolicy::AdvisedPolicy(Mode mode, const Mode& adviser, const ModeSetting& 
 }
 
 Decision AdvisedPolicy::start() {
-    (void)AdaptivePolicy::start();
     Decision first = adviser_->start();
     advised_ = option_of(*first.plan, first.batches);
-    if (advised_.shape != current().shape || !follows(advised_)) {
-        follow(advised_);
-    }
+    follow(advised_);
     return first;
 }
 

@@ -90,8 +90,9 @@ private:
     GraphBuilder net_;
 };
 
-/// The bias of a layer with so many outputs; nullopt: it has none. Zeros that stand for none in the
-/// file are none, a bias of zeros that an optimizer has taken out is there. Errors: OnnxRefusal.
+/// The bias of a layer with so many outputs; nullopt: the module's layer has none, though the file
+/// may have zeros in its place. A bias of zeros that the exporter's optimizer has removed from the
+/// file is returned as zeros. Errors: OnnxRefusal.
 [[nodiscard]] std::optional<OnnxTensor> onnx_bias(const OnnxBuilder& to, const onnx::Node& node,
                                                   int index, std::int64_t outputs);
 /// Errors: OnnxRefusal for a norm whose ones and zeros only fill in for a weight and a bias that

@@ -49,26 +49,32 @@ TEST(ActiveIterations, MeasuresWhatIterationsTakeBeside) {
     EXPECT_EQ(running.beside_s(0), 0);
 }
 
-/// Log-normal own times; worker 3 is slower by `slowness` from `from_s` to `to_s`.
+/// Log-normal own times; worker 3, or so many from it on, are slower by `slowness` from `from_s` to
+/// `to_s`.
 ChooserRun::Parts workers_of(double sigma, double slowness = 1, double from_s = 0,
-                             double to_s = 1e9) {
+                             double to_s = 1e9, int slow_ones = 1) {
     return [=, dice = std::make_shared<std::mt19937_64>(7)](int worker, double begin_s,
                                                             std::int64_t samples) {
-        const bool slow = worker == 3 && begin_s >= from_s && begin_s < to_s;
+        const bool slow =
+            worker >= 3 && worker < 3 + slow_ones && begin_s >= from_s && begin_s < to_s;
         std::normal_distribution<double> normal;
         return second_of_work((slow ? slowness : 1) * std::exp(sigma * normal(*dice)), samples);
     };
 }
 
-/// Nobody waits for it any more as soon as it is late; its push counts when it comes.
-TEST(AdaptiveOverdue, AFrozenWorkerHoldsNobodyUpForLongerThanOneIteration) {
+/// Nobody waits for them any more as soon as they are late; the first plan does not wait for one of
+/// eight, so two need a change.
+TEST(AdaptiveOverdue, FrozenWorkersHoldNobodyUpForLongerThanOneIteration) {
     for (const double sigma : {0.0, 0.05}) {
-        ChooserRun run("adaptive", 8, workers_of(sigma, 1e6, 50));
-        run.until(54);
-        ASSERT_GE(run.changes.size(), 1U) << sigma;
-        const auto before = static_cast<double>(run.samples);
-        run.until(154);
-        EXPECT_GT((static_cast<double>(run.samples) - before) / 100, 0.8 * 7 * 64) << sigma;
+        for (const int frozen : {1, 2}) {
+            ChooserRun run("adaptive", 8, workers_of(sigma, 1e6, 50, 1e9, frozen));
+            run.until(54);
+            ASSERT_TRUE(frozen == 1 || !run.changes.empty()) << sigma;
+            const auto before = static_cast<double>(run.samples);
+            run.until(154);
+            EXPECT_GT((static_cast<double>(run.samples) - before) / 100, 0.8 * (8 - frozen) * 64)
+                << sigma << ' ' << frozen;
+        }
     }
 }
 
@@ -121,11 +127,14 @@ TEST(AdaptiveOverdue, IsAskedSeldom) {
 }
 
 /// Who is late while too little is known of those who came back is not asked about over and over.
+/// No plan is admitted but ssgd, under which the worker that came back waits.
 TEST(AdaptiveOverdue, IsNotWokenAgainBeforeEnoughIsKnown) {
     const auto parts = [](int worker, double begin_s, std::int64_t samples) {
         return second_of_work(worker == 0 && begin_s >= 59 ? 10 : 1, samples);
     };
-    ChooserRun run("adaptive", 2, parts);
+    ModeSetting setting;
+    setting.admits = [](const SyncPlan&, double) { return false; };
+    ChooserRun run("adaptive", 2, parts, setting);
     run.until(49.5);
     run.lose(1);
     run.until(59.5);
