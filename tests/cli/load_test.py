@@ -28,9 +28,9 @@ class Load(ProgramTest):
         return Job(self, ranks, *SLEEP, *arguments)
 
     def straggler(self, job, worker, event="straggler"):
-        """Waits until this worker is found slow by more than a busy machine makes anybody."""
-        return job.wait(lambda: [one for one in job.records(event)
-                                 if one["worker"] == worker and one["slowdown"] > 1.8],
+        """Waits until this worker is found slow. The jobs delay it from their first mini-batch on:
+        an episode is told once, and one that began because this machine was busy would be it."""
+        return job.wait(lambda: [one for one in job.records(event) if one["worker"] == worker],
                         f"{event} of worker {worker}")[0]
 
     def windows(self, job, count):
@@ -44,7 +44,7 @@ class Load(ProgramTest):
 
     def test_a_slow_worker_is_named_on_servers(self):
         job = self.job(4, "--arch", "servers", "--mode", "ssgd", "--inject",
-                       "rank=2,delay=300ms,from=2s")
+                       "rank=2,delay=300ms")
         found = self.straggler(job, 1)
         self.assertIn(found["cause"], COMPUTING)
         self.assertFalse(found["by_lag"])
@@ -66,7 +66,7 @@ class Load(ProgramTest):
         self.assertRegex(text, "worker 1 was slow to the end: ")
 
     def test_who_arrives_last_in_a_ring_is_the_slow_one(self):
-        job = self.job(3, "--mode", "ring", "--inject", "rank=1,delay=300ms,from=2s")
+        job = self.job(3, "--mode", "ring", "--inject", "rank=1,delay=300ms")
         self.assertIn(self.straggler(job, 1)["cause"], COMPUTING)
         records = self.windows(job, 4)
         for worker in (0, 2):
@@ -78,7 +78,7 @@ class Load(ProgramTest):
         job.ends("75")
 
     def test_an_episode_ends(self):
-        job = self.job(3, "--mode", "ring", "--inject", "rank=2,delay=200ms,from=2s,to=12s")
+        job = self.job(3, "--mode", "ring", "--inject", "rank=2,delay=200ms,to=12s")
         self.straggler(job, 2)
         ended = self.straggler(job, 2, event="straggler_end")
         self.assertGreater(ended["slowdown"], 1.5)
