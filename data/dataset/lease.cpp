@@ -147,6 +147,12 @@ bool LeaseLedger::mark_returned(std::uint64_t id) {
     return out.has_value();
 }
 
+void LeaseLedger::mark_undone(const LeaseSlice& slice) {
+    account_.applied -= slice.count;
+    account_.returned += slice.count;
+    put_in_line(slice, next_turn_++);
+}
+
 bool LeaseLedger::mark_unused(std::uint64_t id) {
     const std::optional<Out> out = end(id);
     if (out) {

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::string_view kIteration = "iteration";
 constexpr std::string_view kHeader = "iteration,worker0_ms,worker1_ms,...";
+constexpr double kMostMilliseconds = 3600e3;  // what --compute sleep:T may last, too
 /// Random streams of first rows, apart from those of other patterns.
 constexpr std::uint64_t kStreams = std::uint64_t{1} << 48;
 
@@ -53,8 +54,8 @@ std::vector<double> times_of(const CsvPlace& place, const std::vector<std::strin
     std::vector<double> times;
     for (std::size_t i = 1; i < fields.size(); ++i) {
         const std::optional<double> value = parsed<double>(fields[i]);
-        require_csv(value && std::isfinite(*value) && *value >= 0, place, column_of(i - 1),
-                    "milliseconds, from 0", fields[i]);
+        require_csv(value && *value >= 0 && *value <= kMostMilliseconds, place, column_of(i - 1),
+                    fmt::format("milliseconds, from 0 to {:.0f}", kMostMilliseconds), fields[i]);
         times.push_back(*value / 1000);
     }
     return times;

@@ -114,17 +114,16 @@ void check_record(const IterationRecord& record, const std::string& where) {
     }
 }
 
-void write_recorded_load(const OutputFile& file, const std::vector<IterationRecord>& records,
-                         std::int64_t batch) {
-    std::string text = header_line() + '\n';
-    for (const IterationRecord& record : records) {
-        text += std::to_string(batch);
-        for (const Column& column : kColumns) {
-            fmt::format_to(std::back_inserter(text), ",{:.9g}", column.get(record));
-        }
-        text += '\n';
+std::string recorded_load_header() {
+    return header_line() + '\n';
+}
+
+void append_recorded_load(std::string& text, const IterationRecord& record, std::int64_t batch) {
+    text += std::to_string(batch);
+    for (const Column& column : kColumns) {
+        fmt::format_to(std::back_inserter(text), ",{:.9g}", column.get(record));
     }
-    replace_text_file(file, text);
+    text += '\n';
 }
 
 RecordedLoad parse_recorded_load(const std::string& file) {

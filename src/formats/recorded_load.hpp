@@ -21,10 +21,11 @@ struct RecordedLoad {
     double healthy_iteration_s = 0;
 };
 
-/// What `cohort train --record-load` writes: CSV, a row per record. @param batch  --batch of the
-/// run. Errors: as replace_text_file.
-void write_recorded_load(const OutputFile& file, const std::vector<IterationRecord>& records,
-                         std::int64_t batch);
+/// What `cohort train --record-load` writes: CSV, this line and a row per record, each with its
+/// end.
+[[nodiscard]] std::string recorded_load_header();
+/// @param batch  --batch of the run
+void append_recorded_load(std::string& text, const IterationRecord& record, std::int64_t batch);
 /// Reads it. Errors: FileError naming file, line and column; also when it holds no records.
 [[nodiscard]] RecordedLoad parse_recorded_load(const std::string& file);
 

@@ -24,8 +24,8 @@ std::int64_t& returned_for(SampleAccounts& accounts, ReturnReason reason) {
 OpenLeases::OpenLeases(LeaseLedger ledger, int workers, const SampleAccounts& earlier)
     : ledger_(std::move(ledger)),
       applied_before_(ledger_.account().applied),
-      held_(index(workers)),
-      unpushed_(index(workers), 0),
+      held_(place_of(workers)),
+      unpushed_(place_of(workers), 0),
       earlier_(earlier) {
 }
 
@@ -40,15 +40,15 @@ std::optional<LeaseOrder> OpenLeases::take(int worker, std::int64_t samples) {
                            .position = lease->slice.position,
                            .count = lease->slice.count,
                            .work = {}};
-    held_.at(index(worker)).push_back({order});
+    held_.at(place_of(worker)).push_back({order});
     worker_of_[lease->id] = worker;
-    ++unpushed_[index(worker)];
+    ++unpushed_[place_of(worker)];
     ++all_unpushed_;
     return order;
 }
 
 std::optional<LeaseOrder> OpenLeases::claim(int worker) {
-    for (Held& held : held_.at(index(worker))) {
+    for (Held& held : held_.at(place_of(worker))) {
         if (!std::exchange(held.claimed, true)) {
             return held.order;
         }
@@ -61,7 +61,7 @@ OpenLeases::Held* OpenLeases::held_lease(std::uint64_t lease) {
     if (found == worker_of_.end()) {
         return nullptr;
     }
-    std::deque<Held>& held = held_[index(found->second)];
+    std::deque<Held>& held = held_[place_of(found->second)];
     return &*std::find_if(held.begin(), held.end(),
                           [lease](const Held& one) { return one.order.lease == lease; });
 }
@@ -76,7 +76,7 @@ const LeaseOrder* OpenLeases::find(std::uint64_t lease) const {
 }
 
 const LeaseOrder* OpenLeases::oldest_unpushed(int worker) const {
-    for (const Held& held : held_.at(index(worker))) {
+    for (const Held& held : held_.at(place_of(worker))) {
         if (!held.pushed) {
             return &held.order;
         }
@@ -87,7 +87,7 @@ const LeaseOrder* OpenLeases::oldest_unpushed(int worker) const {
 void OpenLeases::pushed(std::uint64_t lease) {
     Held* const held = held_lease(lease);
     if (held != nullptr && !std::exchange(held->pushed, true)) {
-        --unpushed_[index(worker_of_.at(lease))];
+        --unpushed_[place_of(worker_of_.at(lease))];
         --all_unpushed_;
     }
 }
@@ -96,7 +96,7 @@ OpenLeases::Held OpenLeases::drop(std::uint64_t lease) {
     pushed(lease);
     const auto found = worker_of_.find(lease);
     check_invariant(found != worker_of_.end(), "a settled lease is outstanding");
-    std::deque<Held>& held = held_[index(found->second)];
+    std::deque<Held>& held = held_[place_of(found->second)];
     const auto at = std::find_if(held.begin(), held.end(),
                                  [&](const Held& one) { return one.order.lease == lease; });
     Held dropped = std::move(*at);
@@ -117,6 +117,11 @@ void OpenLeases::returned(std::uint64_t lease, ReturnReason reason) {
         "a returned lease is outstanding");
 }
 
+void OpenLeases::undone(const LeaseSlice& slice) {
+    ledger_.mark_undone(slice);
+    now_.returned_lost += slice.count;
+}
+
 void OpenLeases::return_all() {
     while (!worker_of_.empty()) {
         returned(worker_of_.begin()->first, ReturnReason::kStop);
@@ -125,7 +130,7 @@ void OpenLeases::return_all() {
 
 std::vector<std::uint64_t> OpenLeases::held_leases(int worker) const {
     std::vector<std::uint64_t> leases;
-    for (const Held& held : held_.at(index(worker))) {
+    for (const Held& held : held_.at(place_of(worker))) {
         leases.push_back(held.order.lease);
     }
     return leases;

@@ -12,8 +12,16 @@
 
 namespace cohort {
 
+[[nodiscard]] inline LeaseSlice slice_of(const LeaseOrder& lease) noexcept {
+    return {lease.epoch, lease.position, lease.count};
+}
+
 /// Where the accounts count samples that return for this reason.
 [[nodiscard]] std::int64_t& returned_for(SampleAccounts& accounts, ReturnReason reason);
+
+[[nodiscard]] constexpr std::size_t place_of(int worker) noexcept {
+    return static_cast<std::size_t>(worker);
+}
 
 /// The leases that workers hold, and what became of all others. Pure.
 class OpenLeases {
@@ -37,14 +45,16 @@ public:
     void applied(std::uint64_t lease);
     /// A lease that returns because the run stops gets its old place in the order back.
     void returned(std::uint64_t lease, ReturnReason reason);
+    /// Samples of an applied lease return as lost: the update that they were in is no more.
+    void undone(const LeaseSlice& slice);
     /// All leases return: the run ends.
     void return_all();
 
     /// Leases that a worker holds, oldest first.
     [[nodiscard]] std::vector<std::uint64_t> held_leases(int worker) const;
-    [[nodiscard]] std::size_t held(int worker) const { return held_.at(index(worker)).size(); }
+    [[nodiscard]] std::size_t held(int worker) const { return held_.at(place_of(worker)).size(); }
     /// Leases that a worker, or all workers together, hold and have not pushed.
-    [[nodiscard]] std::size_t unpushed(int worker) const { return unpushed_.at(index(worker)); }
+    [[nodiscard]] std::size_t unpushed(int worker) const { return unpushed_.at(place_of(worker)); }
     [[nodiscard]] std::size_t unpushed() const noexcept { return all_unpushed_; }
     /// The highest number given out.
     [[nodiscard]] std::uint64_t newest() const noexcept { return newest_; }
@@ -59,7 +69,6 @@ private:
         bool claimed = false;
         bool pushed = false;
     };
-    [[nodiscard]] static std::size_t index(int worker) { return static_cast<std::size_t>(worker); }
     [[nodiscard]] Held* held_lease(std::uint64_t lease);
     Held drop(std::uint64_t lease);
 

@@ -136,6 +136,10 @@ void WorkerStats::settled(const PushOutcome& outcome) {
     }
     if (outcome.returned) {
         ++report.refused.at(static_cast<std::size_t>(*outcome.returned));
+        if (outcome.samples < 0) {
+            report.samples += outcome.samples;
+            --report.pushes;
+        }
         return;
     }
     ++report.pushes;

@@ -105,7 +105,8 @@ public:
 
     /// An update was made: counts it, and its pushes.
     void updated(const Fire& fire);
-    /// What became of a push.
+    /// What became of a push. Less than no samples: it was applied, and its update is lost; the
+    /// count of updates stays, as versions do.
     void settled(const PushOutcome& outcome);
     /// A mini-batch or round is not used because its numbers are not finite.
     void dropped() { counts_.drops.dropped(counts_.updates); }

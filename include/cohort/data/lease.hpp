@@ -74,6 +74,8 @@ public:
     /// never dealt): then nothing changes and its gradient must not be used.
     [[nodiscard]] bool mark_applied(std::uint64_t id);
     [[nodiscard]] bool mark_returned(std::uint64_t id);
+    /// Samples that a lease was applied with return: the update that they were in is lost.
+    void mark_undone(const LeaseSlice& slice);
     /// As mark_returned, for a lease that no worker has started: it gets its old place in the queue
     /// back.
     [[nodiscard]] bool mark_unused(std::uint64_t id);

@@ -44,6 +44,9 @@ struct StepReport {
     bool applied = false;         ///< false: dropped because loss or gradient was not finite
     std::int64_t epoch = 0;       ///< epoch of its oldest lease
     std::string dropped_because;  ///< empty when applied
+    /// Samples of a dropped one that were in one before: ids in the train set, sorted.
+    std::vector<std::int64_t> failed_again;
+    bool others_finite = false;  ///< mini-batches without them were not dropped meanwhile
     // Of an update:
     std::int64_t version = 0;    ///< of the parameters after it
     std::vector<PushId> pushes;  ///< that it consists of

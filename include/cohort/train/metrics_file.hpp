@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "cohort/core/file_descriptor.hpp"
+
 namespace cohort {
 
 /// Appends a line to a file in one write, for a process that is about to end. Errors are ignored.
@@ -20,7 +22,7 @@ public:
     MetricsFile(std::string path, std::int64_t keep_bytes);
     MetricsFile(const MetricsFile&) = delete;
     MetricsFile& operator=(const MetricsFile&) = delete;
-    ~MetricsFile();
+    ~MetricsFile() = default;
 
     /// @param json one object without line breaks
     void write(std::string_view json);
@@ -29,12 +31,15 @@ public:
     /// Bytes of complete lines so far.
     [[nodiscard]] std::int64_t position() const noexcept { return position_; }
     [[nodiscard]] std::int64_t failures() const noexcept { return failures_; }
+    /// Writes the file anew, with all its lines, when it was deleted or moved. @return whether that
+    /// was necessary. Errors: FileError.
+    bool restore();
 
 private:
     void report(int error);
 
     std::string path_;
-    int file_ = -1;
+    FileDescriptor file_;
     std::function<void(std::string_view json)> reader_;
     std::int64_t position_ = 0;
     std::int64_t failures_ = 0;

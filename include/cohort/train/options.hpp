@@ -39,7 +39,7 @@ struct TrainOptions : JobOptions, ModeOptions, ChooserOptions, LearningOptions {
     std::string server_device = "cpu";                   ///< where shards lie: "cpu" or "cuda"
     bool deterministic = false;                          ///< bit-identical from run to run
     std::string augment = "none";     ///< "none" or a list of "pad-crop:PIXELS" and "flip"
-    double checkpoint_every_s = 600;  ///< 0: not by time
+    double checkpoint_every_s = 600;  ///< at most; 0: not by time
     std::int64_t checkpoint_every_samples = 0;  ///< 0: not by samples
     int keep_checkpoints = 2;
     bool resume = false;       ///< continue from the newest valid checkpoint in `out`

@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "core/log.hpp"
+#include "core/system/kept_file.hpp"
 
 namespace cohort {
 namespace {
@@ -61,32 +63,72 @@ int lock_for_run(int file) {
     return error;
 }
 
+std::string file_of(const std::string& out) {
+    return out + "/run.lock";
+}
+
+[[noreturn]] void refuse(const std::string& out, const std::string& holder) {
+    fail<UsageError>({.where = "--out " + out,
+                      .what = "another run writes here",
+                      .got = holder.empty() ? "a process that has not named itself yet" : holder,
+                      .hint = "another folder, or stop that run first"});
+}
+
 }  // namespace
 
-RunLock::RunLock(const std::string& out) {
-    make_own_folder(out, FolderRule::kOwn);
-    const std::string path = out + "/run.lock";
-    file_ = FileDescriptor(open_in_place_or_fail(path, O_RDWR | O_CREAT));
-    const int error = lock_for_run(file_.get());
+RunLock::RunLock(const std::string& out) : out_(out) {
+    make_own_folder(out_, FolderRule::kOwn);
+    lock_folder();
+    lock_file();
+}
+
+/// NFS has no locks on folders.
+void RunLock::lock_folder() {
+    FileDescriptor folder(::open(out_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.valid() && lock_for_run(folder.get()) == EWOULDBLOCK) {
+        const FileDescriptor file(::open(file_of(out_).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+        refuse(out_, file.valid() ? read_holder(file.get()) : std::string());
+    }
+    folder_ = std::move(folder);
+}
+
+void RunLock::lock_file() {
+    const std::string path = file_of(out_);
+    FileDescriptor file(open_in_place_or_fail(path, O_RDWR | O_CREAT));
+    const int error = lock_for_run(file.get());
     if (error == EWOULDBLOCK) {
-        const std::string holder = read_holder(file_.get());
-        fail<UsageError>(
-            {.where = "--out " + out,
-             .what = "another run writes here",
-             .got = holder.empty() ? "a process that has not named itself yet" : holder,
-             .hint = "another folder, or stop that run first"});
+        refuse(out_, read_holder(file.get()));
     }
     if (error != 0) {
         log_warn("[{}] this file system has no locks ({}): nothing keeps other runs out", path,
                  errno_text(error));
     } else {
-        write_holder(file_.get());
+        write_holder(file.get());
     }
+    file_ = std::move(file);
+}
+
+bool RunLock::restore() {
+    const bool moved = folder_.valid() ? !is_at(folder_, out_) : ::access(out_.c_str(), F_OK) != 0;
+    if (!moved && is_at(file_, file_of(out_))) {
+        return false;
+    }
+    try {
+        make_own_folder(out_, FolderRule::kOwn);
+        if (moved) {
+            lock_folder();
+        }
+        lock_file();
+    } catch (const UsageError& error) {
+        throw FileError(
+            fmt::format("the folder was deleted or moved in mid-run, and {}", error.what()));
+    }
+    return true;
 }
 
 RunLockState run_lock_state(const std::string& out) {
-    const std::string path = out + "/run.lock";
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const FileDescriptor file(
+        ::open(file_of(out).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file.valid()) {
         return {};
     }

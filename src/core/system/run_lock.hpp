@@ -9,7 +9,8 @@ namespace cohort {
 
 /// Keeps other runs out of an output folder while it lives. The lock belongs to the open file
 /// OUT/run.lock, so the system releases it however the process ends; the file stays and names its
-/// last holder.
+/// last holder. Where the file system can lock folders OUT itself is locked too: deleting run.lock
+/// lets nobody in.
 class RunLock {
 public:
     /// Makes the folder when it is missing. Errors: FileError when that fails, when the folder is
@@ -17,7 +18,16 @@ public:
     /// the lock.
     explicit RunLock(const std::string& out);
 
+    /// Makes folder and lock anew when they were deleted or moved. @return whether that was
+    /// necessary. Errors: FileError, also when another run has the folder now.
+    bool restore();
+
 private:
+    void lock_folder();
+    void lock_file();
+
+    std::string out_;
+    FileDescriptor folder_;
     FileDescriptor file_;
 };
 

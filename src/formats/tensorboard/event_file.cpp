@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "cohort/core/output.hpp"
+#include "core/system/kept_file.hpp"
 #include "formats/tensorboard/event.pb.h"
 
 namespace cohort {
@@ -60,6 +62,31 @@ tensorboard::Event event_at(std::int64_t step, double wall_s) {
     return event;
 }
 
+/// Bytes of the records before the first one of a larger step; 0: the text does not begin with a
+/// record.
+std::size_t records_up_to(std::string_view text, std::int64_t step) {
+    constexpr std::size_t kHead = sizeof(std::uint64_t) + sizeof(std::uint32_t);
+    std::size_t at = 0;
+    while (text.size() - at >= kHead) {
+        std::uint64_t bytes = 0;
+        std::uint32_t crc = 0;
+        std::memcpy(&bytes, text.data() + at, sizeof bytes);
+        std::memcpy(&crc, text.data() + at + sizeof bytes, sizeof crc);
+        const std::size_t left = text.size() - at - kHead;
+        if (masked_crc(text.substr(at, sizeof bytes)) != crc || left < sizeof crc ||
+            bytes > left - sizeof crc) {
+            break;
+        }
+        tensorboard::Event event;
+        if (!event.ParseFromString(std::string(text.substr(at + kHead, bytes))) ||
+            event.step() > step) {
+            break;
+        }
+        at += kHead + bytes + sizeof crc;
+    }
+    return at;
+}
+
 }  // namespace
 
 std::uint32_t crc32c_of(std::string_view bytes) noexcept {
@@ -77,11 +104,16 @@ EventFile::EventFile(const std::string& folder, double wall_s,
     // Readers take the files of a folder in the order of their names.
     path_ = fmt::format("{}/events.out.{}.{:013.2f}.{}.{}", folder, kMark, wall_s, host_name(),
                         ::getpid());
-    file_ = FileDescriptor(open_in_place_or_fail(path_, O_WRONLY | O_CREAT | O_EXCL));
+    for (const std::string& older : event_files(folder)) {
+        if (resumed_at) {
+            cut_event_file(older, *resumed_at);
+        }
+    }
+    file_ = FileDescriptor(open_in_place_or_fail(path_, O_RDWR | O_CREAT | O_EXCL | O_APPEND));
     tensorboard::Event version = event_at(0, wall_s);
     version.set_file_version("brain.Event:2");
     write(version.SerializeAsString());
-    if (resumed_at) {  // what a reader drops is from this step on
+    if (resumed_at) {  // a reader that follows them drops what it has seen from this step on
         tensorboard::Event start = event_at(*resumed_at + 1, wall_s);
         start.mutable_session_log()->set_status(tensorboard::SessionLog::START);
         write(start.SerializeAsString());
@@ -117,8 +149,23 @@ void EventFile::write(const std::string& event) {
     append(record, masked_crc(record));
     record += event;
     append(record, masked_crc(event));
+    make_own_folder(fs::path(path_).parent_path().string(), FolderRule::kOwnReal);
+    restore_file(file_, path_, bytes_);
     if (const int error = write_all(file_.get(), record); error != 0) {
         fail_errno(path_, "cannot be written", error);
+    }
+    bytes_ += static_cast<std::int64_t>(record.size());
+}
+
+void cut_event_file(const std::string& path, std::int64_t step) {
+    const FileDescriptor file(open_in_place_or_fail(path, O_RDWR));
+    const std::int64_t size = std::max<std::int64_t>(::lseek(file.get(), 0, SEEK_END), 0);
+    std::string text(static_cast<std::size_t>(size), '\0');
+    const ssize_t got = ::pread(file.get(), text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    const std::size_t kept = records_up_to(text, step);
+    if (kept > 0 && kept < text.size() && ::ftruncate(file.get(), static_cast<off_t>(kept)) != 0) {
+        fail_errno(path, "cannot be cut at the checkpoint", errno);
     }
 }
 

@@ -24,8 +24,8 @@ public:
 
     /// Makes a new file in the folder.
     /// @param wall_s  seconds since 1970, as everywhere here
-    /// @param resumed_at  the run goes on from this step: readers forget larger steps of older
-    /// files of the folder
+    /// @param resumed_at  the run goes on from this step: older files of the folder are cut at the
+    /// first larger one
     /// Errors: FileError.
     EventFile(const std::string& folder, double wall_s, std::optional<std::int64_t> resumed_at);
 
@@ -41,7 +41,12 @@ private:
 
     std::string path_;
     FileDescriptor file_;
+    std::int64_t bytes_ = 0;  ///< of whole records
 };
+
+/// Cuts an event file before its first record of a larger step, or one that is torn; not a file of
+/// another kind. Errors: FileError.
+void cut_event_file(const std::string& path, std::int64_t step);
 
 /// Adds scores as scalars GROUP/NAME.
 void add_scores(std::vector<EventFile::Scalar>& values, std::string_view group,

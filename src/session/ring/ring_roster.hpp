@@ -72,6 +72,16 @@ public:
         return member;
     }
 
+    /// No member is left that can go on: those that live ride, with no parent yet.
+    void disband() {
+        for (const int worker : members_) {
+            seats_[index(worker)].role = RingRole::kRider;
+        }
+        members_.clear();
+    }
+    /// The ring goes on with this worker alone.
+    void appoint(int worker) { members_ = {worker}; }
+
     /// It is back, as a rider.
     void join(int worker) {
         seats_.at(index(worker)).live = true;

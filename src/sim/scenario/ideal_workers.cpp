@@ -1,6 +1,7 @@
 #include "sim/scenario/ideal_workers.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 
 namespace cohort {
@@ -213,12 +214,17 @@ private:
 
 }  // namespace
 
-std::optional<double> ideal_samples_s(VirtualCluster& cluster, const JobSpec& spec,
-                                      double seconds) {
+std::optional<double> ideal_samples_s(VirtualCluster& cluster, const JobSpec& spec, double seconds,
+                                      const std::function<bool()>& stop) {
+    constexpr std::uint64_t kLook = 1000;
     IdealWorkers workers(cluster, spec);
     cluster.start();
     workers.begin();
-    while (cluster.queue().now() < seconds && cluster.queue().step()) {
+    EventQueue& queue = cluster.queue();
+    while (queue.now() < seconds && queue.step()) {
+        if (queue.events() % kLook == 0 && stop()) {
+            return std::nullopt;
+        }
     }
     return workers.samples_s();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "sim/cluster/cluster.hpp"
@@ -13,9 +14,11 @@ namespace cohort {
 /// that factor. Servers answer at once. An upper bound of what modes that exchange once per batch
 /// can reach; docs/simulate.md defines it.
 /// @param cluster  is started, and runs for so many seconds
+/// @param stop  asked now and then; true ends it
 /// @return of all workers: each one's samples over the time until the end of its last iteration.
-/// None: nobody has ended one, or one took no time.
+/// None: nobody has ended one, or one took no time; or it was stopped.
 [[nodiscard]] std::optional<double> ideal_samples_s(VirtualCluster& cluster, const JobSpec& spec,
-                                                    double seconds);
+                                                    double seconds,
+                                                    const std::function<bool()>& stop);
 
 }  // namespace cohort

@@ -166,7 +166,7 @@ public:
         if (progress && news()) {
             report_progress(progress);
         }
-        return result();
+        return result([this, &progress] { return progress && report_progress(progress); });
     }
 
 private:
@@ -190,11 +190,12 @@ private:
     }
 
     /// The same cluster with the same scenario and loads over the same time, without a job.
-    [[nodiscard]] std::optional<double> ideal_samples_s(double virtual_s) const {
+    [[nodiscard]] std::optional<double> ideal_samples_s(double virtual_s,
+                                                        const std::function<bool()>& stop) const {
         EventQueue queue;
         VirtualCluster cluster(queue, profile_, nodes_, scenario());
         const Loads loads(cluster, spec_);
-        return cohort::ideal_samples_s(cluster, spec_, virtual_s);
+        return cohort::ideal_samples_s(cluster, spec_, virtual_s, stop);
     }
 
     [[nodiscard]] bool news() const {
@@ -223,13 +224,17 @@ private:
         return stop;
     }
 
-    SimulationResult result() {
+    /// @param stop  asked now and then: a result that lacks something is that of a stopped run
+    SimulationResult result(const std::function<bool()>& stop) {
         SimulationResult result = job_->report();
         result.options = option_values(options_);
         result.events = queue_.events();
         result.healthy_iteration_s = healthy_s_;
         if (result.stop_reason != "signal") {
-            result.ideal_samples_s = ideal_samples_s(result.virtual_s);
+            bool stopped = false;
+            result.ideal_samples_s = ideal_samples_s(
+                result.virtual_s, [&stop, &stopped] { return stopped = stopped || stop(); });
+            result.stop_reason = stopped ? "signal" : result.stop_reason;
         }
         result.engine_core_s = learner_->engine_core_s();
         result.threads = options_.threads;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <system_error>
@@ -15,6 +16,8 @@ namespace {
 
 /// A checkpoint that failed is tried again after this, or sooner with a shorter period.
 constexpr double kRetrySeconds = 30;
+/// What a loss before the first checkpoint costs at most; no later interval is shorter.
+constexpr double kFirstSeconds = 60;
 
 /// Writes the manifest and deletes what is too old; runs on the background thread. Never throws.
 CheckpointReport write_one(CheckpointReport report, const RunSnapshot& snapshot, int keep,
@@ -48,6 +51,15 @@ void CheckpointCoordinator::begin(std::int64_t samples, Clock::Seconds now) {
     last_time_ = now;
 }
 
+/// The interval that loses least, sqrt(2 C M): a checkpoint costs C, a failure every M seconds on
+/// average costs half an interval (Young 1974, Daly 2006). Writing in the background counts as if
+/// training stood still, so the whole costs at most sqrt(2 C / M) of the time.
+double CheckpointCoordinator::period_s() const {
+    constexpr double kFailureSeconds = 24 * 3600;  // of a job, a guess
+    const double least_lost = std::sqrt(2 * cost_s_ * kFailureSeconds);
+    return std::min(std::max(least_lost, kFirstSeconds), options_.checkpoint_every_s);
+}
+
 bool CheckpointCoordinator::due(std::int64_t samples, Clock::Seconds now) const {
     if (attempt_) {
         return false;
@@ -56,7 +68,7 @@ bool CheckpointCoordinator::due(std::int64_t samples, Clock::Seconds now) const 
         return now >= *retry_at_;
     }
     const std::int64_t every = options_.checkpoint_every_samples;
-    const double period = options_.checkpoint_every_s;
+    const double period = period_s();
     return (every > 0 && samples / every > saved_at_ / every) ||
            (period > 0 && (now - last_time_).count() >= period && samples > saved_at_);
 }
@@ -128,6 +140,7 @@ std::optional<CheckpointReport> CheckpointCoordinator::collect(Clock::Seconds no
 CheckpointReport CheckpointCoordinator::finish(CheckpointReport report, Clock::Seconds now) {
     const Clock::Seconds captured_at = std::exchange(attempt_, std::nullopt)->captured_at;
     retry_at_.reset();
+    cost_s_ = report.pause_seconds + report.write_seconds;
     if (!report.error.empty()) {
         log_error("the checkpoint could not be saved; training goes on: {}", report.error);
         const double period = options_.checkpoint_every_s;

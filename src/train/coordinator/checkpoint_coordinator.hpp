@@ -54,6 +54,8 @@ private:
         std::optional<RunSnapshot> snapshot{};
         Clock::Seconds captured_at{0};
     };
+    /// Between checkpoints, by time; 0: none are due by time.
+    [[nodiscard]] double period_s() const;
     [[nodiscard]] CheckpointReport finish(CheckpointReport report, Clock::Seconds now);
 
     const TrainOptions& options_;
@@ -64,6 +66,7 @@ private:
     std::optional<Attempt> attempt_;          ///< the checkpoint under way
     std::int64_t saved_at_ = 0;               ///< samples applied in the last good checkpoint
     Clock::Seconds last_time_{0};             ///< of its capture
+    double cost_s_ = 0;                       ///< of the last one: pause and writing
     std::optional<Clock::Seconds> retry_at_;  ///< after a failure of the last one
     bool saved_once_ = false;                 ///< one of this run succeeded
     std::future<CheckpointReport> writing_;   ///< last member: waits before the others go

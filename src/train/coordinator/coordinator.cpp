@@ -21,6 +21,8 @@ namespace {
 /// without a message.
 constexpr Clock::Seconds kTick{0.1};
 constexpr Clock::Seconds kLeastTick{0.001};
+/// How often the output folder is looked at.
+constexpr Clock::Seconds kLookPeriod{0.5};
 /// Number of the snapshot that becomes the model; evaluations count from 1.
 constexpr std::uint64_t kModelGather = ~std::uint64_t{0};
 
@@ -113,6 +115,12 @@ TrainSummary Coordinator::run() {
         fail_run(error, static_cast<ExitCode>(EXIT_FAILURE));
         throw;
     }
+    try {
+        keep_folder(Clock::Seconds(0));
+    } catch (const FileError& error) {  // everybody has gone
+        log_error("{}", error.what());
+        end_.outputs_saved = false;
+    }
     TrainSummary summary = summarize();
     reporter_.metrics().write(summary_json(summary, parts_.options));
     std::string reason = summary.outputs_saved ? to_string(summary.reason)
@@ -172,11 +180,29 @@ void Coordinator::step() {
         request_stop(StopReason::kSignal);
     }
     cancellation_.check();
+    keep_folder(kLookPeriod);
     active_->requests.look(reporter_.clock().now());
     active_->consult_modes(reporter_);
     if (const auto report = active_->checkpoints.collect(reporter_.clock().now())) {
         end_.outputs_saved = report->error.empty();
         reporter_.hooks().tell([&](TrainHook& hook) { hook.on_checkpoint(reporter_, *report); });
+    }
+}
+
+/// The folder's files may be deleted or moved by others while the run has them open: it would write
+/// where nobody finds it. They are written anew; when that is impossible the run ends.
+void Coordinator::keep_folder(Clock::Seconds period) {
+    if (!folder_.due(reporter_.clock().now(), period)) {
+        return;
+    }
+    const bool folder = folder_.restore();
+    const bool metrics = reporter_.metrics().restore();
+    if (folder || metrics) {
+        log_warn("[{}] {} deleted or moved while the run writes there; {} anew", parts_.options.out,
+                 folder && metrics ? "the folder was"
+                 : metrics         ? "metrics.jsonl was"
+                                   : "run.lock was",
+                 metrics ? "its records are written" : "it is made");
     }
 }
 
@@ -291,6 +317,7 @@ void Coordinator::returned(const RankNews& news) {
 }
 
 void Coordinator::finish() {
+    keep_folder(Clock::Seconds(0));
     active_->session->leases().open().return_all();
     if (parts_.evaluates()) {
         evaluate_at_end();

@@ -78,6 +78,7 @@ private:
 
     /// Handles one message or none, and what is due.
     void step();
+    void keep_folder(Clock::Seconds period);
     /// step() until `done` holds, as a named wait.
     template <class Done, class Missing>
     void wait_until(const char* name, WaitLimit limit, const Done& done, const Missing& missing);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
@@ -24,6 +25,14 @@ public:
         lock_.emplace(prepare_run_folder(options_));
         owned_ = true;
     }
+    /// Whether it is time to look whether the folder is still there.
+    [[nodiscard]] bool due(Clock::Seconds now, Clock::Seconds period) {
+        const bool due = now - looked_at_ >= period;
+        looked_at_ = due ? now : looked_at_;
+        return due;
+    }
+    /// Makes folder and lock anew when they were deleted or moved: see RunLock.
+    bool restore() { return lock_->restore(); }
     /// From any thread.
     [[nodiscard]] bool owned() const noexcept { return owned_; }
     /// Leaves the last line of metrics.jsonl when the job ends because of a lost rank. From any
@@ -43,6 +52,7 @@ public:
 private:
     const TrainOptions& options_;
     std::optional<RunLock> lock_;
+    Clock::Seconds looked_at_{0};
     std::atomic<bool> owned_{false};
 };
 

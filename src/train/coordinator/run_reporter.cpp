@@ -1,5 +1,8 @@
 #include "train/coordinator/run_reporter.hpp"
 
+#include <fmt/format.h>
+
+#include <string>
 #include <utility>
 
 #include "core/log.hpp"
@@ -9,6 +12,15 @@
 #include "train/live/live_page.hpp"
 
 namespace cohort {
+namespace {
+
+/// " (and 12 such lines left out)"
+std::string left_out(RecordLimit& limit) {
+    const std::int64_t count = limit.take_left_out();
+    return count > 0 ? fmt::format(" (and {} left out)", counted(count, "such line")) : "";
+}
+
+}  // namespace
 
 RunReporter::RunReporter(const JobContext& parts, const TrainEnvironment& environment,
                          std::function<void(StopReason)> stop)
@@ -124,9 +136,8 @@ void RunReporter::updated(const UpdateOrder& update) {
     hooks_.stepped(step);
 }
 
-void RunReporter::dropped(const BatchResult& result, const std::string& because) {
+void RunReporter::dropped(const StepReport& step) {
     update_progress();
-    const StepReport step{.result = result, .applied = false, .dropped_because = because};
     hooks_.stepped(step);
 }
 
@@ -144,17 +155,18 @@ void RunReporter::report_modes() {
     ModeController& modes = session_->modes();
     for (const SwitchReport& change : modes.switches().take()) {
         ++(change.same_mode() ? summary_.regroupings : summary_.switches);
-        const bool often = change.same_mode() && regrouping_said_ &&
-                           (clock().now() - *regrouping_said_).count() < options().log_every_s;
-        if (!often) {
-            log_info("{}", describe(change));
-            regrouping_said_ = clock().now();
+        const bool often = change.same_mode() && said_.regrouping &&
+                           (clock().now() - *said_.regrouping).count() < options().log_every_s;
+        if (!often && said_.lines.admit(clock().now().count())) {
+            log_info("{}{}", describe(change), left_out(said_.lines));
+            said_.regrouping = clock().now();
         }
         hooks_.tell([&](TrainHook& hook) { hook.on_switch(*this, change); });
     }
     for (const DecisionRecord& decision : modes.decisions().take()) {
-        if (decision.kept || decision.held_s >= options().log_every_s) {
-            log_info("{}", describe(decision));
+        const bool worth_it = decision.kept || decision.held_s >= options().log_every_s;
+        if (worth_it && said_.lines.admit(clock().now().count())) {
+            log_info("{}{}", describe(decision), left_out(said_.lines));
         }
         hooks_.tell([&](TrainHook& hook) { hook.on_decision(*this, decision); });
     }

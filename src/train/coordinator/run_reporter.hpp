@@ -11,6 +11,7 @@
 #include "cohort/train/trainer.hpp"
 #include "session/effect_interpreter.hpp"
 #include "train/hooks/hook_list.hpp"
+#include "train/hooks/record_limit.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {
@@ -45,7 +46,7 @@ public:
     void update_progress(std::optional<double> cpu_seconds = {});
 
     void updated(const UpdateOrder& update);
-    void dropped(const BatchResult& result, const std::string& because);
+    void dropped(const StepReport& step);
     void evaluated(const EvaluationReport& report);
     /// Switches, decisions and measured rates that are complete since the last call.
     void report_modes();
@@ -68,7 +69,11 @@ private:
     double pauses_ = 0;  ///< seconds that training stood still for evaluations, in this part
     double cpu_at_start_ = 0;
     TrainSummary summary_;  ///< switches and the last evaluation
-    std::optional<Clock::Seconds> regrouping_said_;
+    /// Switches and decisions in the log.
+    struct Said {
+        std::optional<Clock::Seconds> regrouping;
+        RecordLimit lines;
+    } said_;
     std::unique_ptr<MetricsFile> metrics_;
     HookList hooks_{*this};
 };

@@ -7,6 +7,7 @@
 #include "core/log.hpp"
 #include "formats/predictor_file.hpp"
 #include "formats/weights_file.hpp"
+#include "train/run/earlier_part.hpp"
 #include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
@@ -43,6 +44,29 @@ void check_arithmetic(const std::string& manifest, const std::string& then,
     }
 }
 
+/// What is trained again since the checkpoint, and a learning rate that rises.
+void compare_with_earlier(const JobContext& parts, const RunSnapshot& snapshot) {
+    const EarlierPart earlier =
+        read_earlier_part(RunFolder(parts.options.out).metrics, snapshot.metrics_bytes);
+    const std::int64_t samples = snapshot.progress.samples_applied;
+    if (earlier.samples_applied > samples) {
+        log_info("the run had applied {} samples: {} of them are trained again",
+                 earlier.samples_applied, earlier.samples_applied - samples);
+    }
+    if (!earlier.schedule || earlier.schedule->needs_end()) {
+        return;
+    }
+    constexpr double kRounding = 1e-9;
+    const double before = earlier.schedule->lr(earlier.lr, samples);
+    const double now = parts.schedule.lr(parts.options.lr, samples);
+    if (now > before * (1 + kRounding) + kRounding * parts.options.lr) {
+        log_warn(
+            "the learning rate rises here from {:.4g} ({}) to {:.4g} ({}); --lr and "
+            "--lr-schedule, with the samples at which it ends, choose another",
+            before, earlier.schedule->to_text(), now, parts.schedule.to_text());
+    }
+}
+
 }  // namespace
 
 RunStart find_start(JobContext& parts) {
@@ -60,6 +84,7 @@ RunStart find_start(JobContext& parts) {
     const RunSnapshot& snapshot = found->snapshot;
     check_arithmetic(found->manifest, snapshot.arithmetic, parts.arithmetic);
     parts.reference_batch = snapshot.reference_batch;
+    compare_with_earlier(parts, snapshot);
     return {.order = {.checkpoint = found->manifest, .version = snapshot.version},
             .leases = decode_lease_state(snapshot.lease_state),
             .accounts = snapshot.accounts,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cohort/comm/messenger.hpp"
+#include "cohort/data/order.hpp"
 #include "cohort/model/replica.hpp"
 #include "session/effect_interpreter.hpp"
 #include "train/coordinator/push_times.hpp"
@@ -20,6 +21,14 @@ namespace cohort {
 struct UpdateExtras {
     std::uint64_t evaluation = 0;  ///< 0: none
     SnapshotOrder snapshot;
+};
+
+/// A mini-batch or round whose numbers are not finite.
+struct NonFiniteBatch {
+    BatchResult result;
+    std::string because;
+    std::vector<LeaseSlice> leases;  ///< on which they are not
+    bool others_finite = false;      ///< those of other mini-batches of the round are
 };
 
 /// A run as those who drive its updates see it. UpdateRecorder is that of a real run.
@@ -39,10 +48,13 @@ public:
     /// @param evaluation_parts  that will come back
     virtual void taken(const UpdateExtras& extras, int evaluation_parts) = 0;
     /// A mini-batch or round that is not used, because its numbers are not finite.
-    virtual void drop(const BatchResult& result, const std::string& because) = 0;
+    virtual void drop(const NonFiniteBatch& batch) = 0;
+    /// Nobody holds what the newest updates made of the parameters: their samples are trained
+    /// again. @param why  a sentence
+    virtual void undone(std::int64_t updates, std::int64_t samples, const std::string& why) = 0;
     /// Where the time of a mini-batch went; exchange_s: the hidden part of the exchange included, 0
     /// when it is not known.
-    virtual void spent(double compute_s, double exposed_s, double exchange_s) = 0;
+    virtual void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) {}
     /// An iteration is over. When it arrived and its lag are filled in here.
     virtual void timed(const IterationRecord& record) = 0;
 };

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "cohort/sched/modes.hpp"
+#include "core/log.hpp"
+#include "core/units.hpp"
 #include "train/run/job_context.hpp"
+#include "train/run/run_records.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace cohort {
@@ -20,6 +23,21 @@ UpdateExtras UpdateRecorder::decide(std::int64_t samples) {
     return extras;
 }
 
+void UpdateRecorder::drop(const NonFiniteBatch& batch) {
+    if (batch.others_finite) {
+        failed_.finite();
+    }
+    StepReport step{.result = batch.result, .dropped_because = batch.because};
+    for (const LeaseSlice& slice : batch.leases) {
+        failed_.failed(samples_.samples(slice));
+        if (FailedSamples::Again again = failed_.again(); !again.samples.empty()) {
+            step.failed_again = std::move(again.samples);
+            step.others_finite = again.others_finite;
+        }
+    }
+    records_.reporter.dropped(step);
+}
+
 /// What was given up since it was asked for does not count.
 void UpdateRecorder::taken(const UpdateExtras& extras, int evaluation_parts) {
     records_.reporter.update_progress();
@@ -27,6 +45,14 @@ void UpdateRecorder::taken(const UpdateExtras& extras, int evaluation_parts) {
     if (records_.checkpoints.awaits(extras.snapshot.checkpoint)) {
         records_.checkpoints.captured(snapshot(), records_.reporter.clock().now());
     }
+}
+
+void UpdateRecorder::undone(std::int64_t updates, std::int64_t samples, const std::string& why) {
+    records_.reporter.update_progress();
+    records_.reporter.metrics().write(
+        undone_json(updates, samples, why, records_.reporter.progress()));
+    log_warn("{}; {} of {} return and are trained again", why, counted(samples, "sample"),
+             counted(updates, "update"));
 }
 
 void UpdateRecorder::spent(double compute_s, double exposed_s, double exchange_s) {

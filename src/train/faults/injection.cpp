@@ -161,6 +161,8 @@ Injection parse_entry(const std::string& entry) {
 constexpr Clock::Seconds kShortestDelay{1e-3};
 /// Longest sleep between two checks whether the mini-batch should be given up.
 constexpr Clock::Seconds kLongestSleep{5e-3};
+/// And whether the run stops.
+constexpr Clock::Seconds kStopLook{50e-3};
 
 }  // namespace
 
@@ -249,13 +251,20 @@ double Injector::draw_delay(double seconds) {
     return sum;
 }
 
+/// In pieces, when something may end it.
+void Injector::sleep_until(Clock::Seconds end, const std::function<bool()>& give_up) const {
+    for (auto left = end - wall_->now(); left > Clock::Seconds(0); left = end - wall_->now()) {
+        if ((give_up && give_up()) || (stop_ && stop_())) {
+            return;
+        }
+        sleep_(give_up ? std::min(left, kLongestSleep) : stop_ ? std::min(left, kStopLook) : left);
+    }
+}
+
 void Injector::wait_out_delay(const std::function<bool()>& give_up) {
     const Clock::Seconds before = busy_->now();
     const Clock::Seconds end = wall_->now() + std::exchange(delay_, Clock::Seconds(0));
-    for (auto left = end - wall_->now(); left > Clock::Seconds(0) && !(give_up && give_up());
-         left = end - wall_->now()) {
-        sleep_(give_up ? std::min(left, kLongestSleep) : left);
-    }
+    sleep_until(end, give_up);
     mark_ += busy_->now() - before;  // this time is not stretched
 }
 
@@ -271,7 +280,7 @@ void Injector::pause(const std::function<bool()>& give_up) {
     if (speed < 1) {
         debt_ += (busy_->now() - mark_) * (1 / speed - 1);
         if (debt_ >= kShortestDelay) {
-            sleep_(debt_);
+            sleep_until(now + debt_, give_up);
             debt_ -= wall_->now() - now;
         }
     } else {

@@ -77,6 +77,9 @@ public:
             replayed_->moment = moment;
         }
     }
+    /// Asked now and then during long sleeps, on the thread that sleeps: true ends them, since the
+    /// run stops.
+    void set_stop(std::function<bool()> stop) { stop_ = std::move(stop); }
     /// Training begins now.
     void start();
     /// A mini-batch begins: earlier work of the thread is not stretched. Draws the delay of the
@@ -100,6 +103,7 @@ private:
     [[nodiscard]] double share(Clock::Seconds now) const noexcept;
     [[nodiscard]] double draw_delay(double seconds);
     void wait_out_delay(const std::function<bool()>& give_up);
+    void sleep_until(Clock::Seconds end, const std::function<bool()>& give_up) const;
 
     std::vector<Injection> mine_;
     std::uint64_t seed_;
@@ -109,6 +113,7 @@ private:
     std::shared_ptr<const Clock> wall_;
     std::shared_ptr<const Clock> busy_;
     Sleep sleep_;
+    std::function<bool()> stop_;  ///< empty: never
     Clock::Seconds started_{0};
     Clock::Seconds mark_{0};  ///< time of the last pause on the busy clock
     Clock::Seconds debt_{0};  ///< sleep that is due; negative after oversleeping

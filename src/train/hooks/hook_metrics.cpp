@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "cohort/train/hooks.hpp"
@@ -8,6 +9,7 @@
 #include "cohort/train/options.hpp"
 #include "core/scores.hpp"
 #include "train/coordinator/modes/decision_json.hpp"
+#include "train/hooks/record_limit.hpp"
 #include "train/run/run_records.hpp"
 
 namespace cohort {
@@ -153,7 +155,7 @@ public:
                   {"in_force_after_s", or_null(change.in_force_s)},
                   {"first_update_after_s", or_null(change.first_update_s)},
                   {"slowest_own_s", change.slowest_own_s}};
-        write(run, line);
+        write_bounded(change.same_mode() ? regroupings_ : switches_, run, line);
     }
 
     void on_straggler(TrainControl& run, const StragglerNews::Item& news) override {
@@ -173,7 +175,7 @@ public:
     void on_decision(TrainControl& run, const DecisionRecord& decision) override {
         Json line{{"event", "decision"}};
         line.update(Json::parse(decision_json(decision)));
-        write(run, line);
+        write_bounded(decisions_, run, line);
     }
 
     void on_rate(TrainControl& run, const RateWindow& window) override {
@@ -181,12 +183,28 @@ public:
         for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
             features[std::string(RateFeatures::kNames[term])] = window.features.values[term];
         }
-        write(run, {{"event", "rate"},
-                    {"samples_applied", window.samples},
-                    {"train_s", window.seconds},
-                    {"plan", window.plan},
-                    {"log_rate", window.log_rate},
-                    {"features", features}});
+        Json line{
+            {"event", "rate"},     {"samples_applied", window.samples}, {"train_s", window.seconds},
+            {"plan", window.plan}, {"log_rate", window.log_rate},       {"features", features}};
+        if (run.options().record_rates) {  // all of them are asked for
+            write(run, line);
+        } else {
+            write_bounded(rates_, run, line);
+        }
+    }
+
+    void on_end(TrainControl& run, StopReason /*reason*/) override {
+        Json line{{"event", "left_out"}};
+        for (const auto& [kind, limit] :
+             {std::pair("switch", &switches_), std::pair("regrouping", &regroupings_),
+              std::pair("decision", &decisions_), std::pair("rate", &rates_)}) {
+            if (const std::int64_t count = limit->take_left_out(); count > 0) {
+                line[kind] = count;
+            }
+        }
+        if (line.size() > 1) {
+            write(run, line);
+        }
     }
 
     void on_rank(TrainControl& run, const RankReport& rank) override {
@@ -198,6 +216,22 @@ public:
                     {"reason", rank.reason},
                     {"live", rank.live}});
     }
+
+private:
+    static void write_bounded(RecordLimit& limit, TrainControl& run, Json& line) {
+        if (!limit.admit(run.clock().now().count())) {
+            return;
+        }
+        if (const std::int64_t count = limit.take_left_out(); count > 0) {
+            line["left_out"] = count;
+        }
+        write(run, line);
+    }
+
+    RecordLimit switches_;
+    RecordLimit regroupings_;
+    RecordLimit decisions_;
+    RecordLimit rates_;
 };
 
 }  // namespace

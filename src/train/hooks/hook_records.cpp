@@ -1,9 +1,14 @@
+#include <fcntl.h>
+
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
@@ -16,28 +21,54 @@
 namespace cohort {
 namespace {
 
-/// Records every iteration in the order of arrival, at most kMost.
+/// Writes every iteration in the order of arrival, as it goes: what a killed run leaves ends a few
+/// hundred iterations before its end.
 class LoadHook final : public RecordHook {
 public:
     LoadHook() : RecordHook("--record-load", &TrainOptions::record_load, "the workers' load") {}
 
-    void on_push(TrainControl& /*run*/, const IterationRecord& record) override {
-        if (records_.size() < kMost && record.samples > 0) {
-            records_.push_back(record);
+    void on_push(TrainControl& run, const IterationRecord& record) override {
+        if (record.samples <= 0 || failed_) {
+            return;
+        }
+        append_recorded_load(rows_, record, run.options().batch);
+        ++count_;
+        if (rows_.size() >= kPiece) {
+            try {
+                put_rows();
+            } catch (const FileError& error) {
+                failed_ = true;
+                log_error("{}; the rest of the workers' load is missing there", error.what());
+            }
         }
     }
 
 protected:
-    [[nodiscard]] bool any() const override { return !records_.empty(); }
-    void write(const std::string& path, const TrainOptions& options) override {
-        write_recorded_load(path, records_, options.batch);
-        log_info("the workers' load: {} ({})", path, counted(records_.size(), "iteration"));
+    [[nodiscard]] bool any() const override { return count_ > 0 && !failed_; }
+    void write(const std::string& path, const TrainOptions& /*options*/) override {
+        put_rows();
+        log_info("the workers' load: {} ({})", path, counted(count_, "iteration"));
     }
 
 private:
-    static constexpr std::size_t kMost = 200'000;
+    static constexpr std::size_t kPiece = 65536;
 
-    std::vector<IterationRecord> records_;
+    void put_rows() {
+        const std::string& path = make_way();
+        if (!file_.valid()) {
+            replace_text_file(path, recorded_load_header());
+            file_ = FileDescriptor(open_in_place_or_fail(path, O_WRONLY | O_APPEND));
+        }
+        const std::string rows = std::exchange(rows_, {});
+        if (const int error = write_all(file_.get(), rows); error != 0) {
+            fail_errno(path, "cannot be written", error);
+        }
+    }
+
+    FileDescriptor file_;  ///< once there are rows
+    std::string rows_;     ///< that are not written
+    std::size_t count_ = 0;
+    bool failed_ = false;
 };
 
 /// Time without the pauses for evaluations, which cost a virtual cluster nothing.

@@ -1,14 +1,17 @@
 #include "cohort/train/hooks.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/sched/target.hpp"
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
+#include "core/units.hpp"
 
 namespace cohort {
 namespace {
@@ -59,6 +62,18 @@ std::string by_worker(const ClusterReport& cluster) {
     return text;
 }
 
+/// ", always with train samples 3, 77 of data.h5"; empty when none has failed before.
+std::string failed_again(const StepReport& step, const TrainOptions& options) {
+    constexpr std::size_t kMost = 8;
+    const std::vector<std::int64_t>& all = step.failed_again;
+    if (all.empty()) {
+        return {};
+    }
+    const auto shown = std::span(all).first(std::min(all.size(), kMost));
+    return fmt::format(", each time with {} of {}: {}{}", counted(all.size(), "train sample"),
+                       options.data, fmt::join(shown, ", "), all.size() > kMost ? ", ..." : "");
+}
+
 /// Keeps no count of its own, so that a resumed run decides like a run that was never stopped.
 class NanGuardHook final : public TrainHook {
 public:
@@ -72,16 +87,21 @@ public:
                  progress.samples_applied, step.dropped_because, step.result.samples,
                  by.empty() ? "" : "; so far from " + by);
         const DropRecord& drops = progress.drops;
-        if (drops.diverged(progress.updates)) {
-            fail<NumericalError>(
-                {.where = "training",
-                 .what = fmt::format("diverged: {} batches in a row and {} of the last {} had "
-                                     "numbers that are not finite ({}{}{})",
-                                     drops.in_a_row, drops.in_window(progress.updates),
-                                     std::min(drops.steps(progress.updates), DropRecord::kWindow),
-                                     step.dropped_because, by.empty() ? "" : "; in all from ", by),
-                 .hint = "a lower --lr or a longer --warmup-samples"});
+        if (!drops.diverged(progress.updates)) {
+            return;
         }
+        const bool samples = !step.failed_again.empty() && step.others_finite;
+        fail<NumericalError>(
+            {.where = "training",
+             .what = fmt::format("{}: {} batches in a row and {} of the last {} had numbers that "
+                                 "are not finite ({}{}{}){}",
+                                 samples ? "the same samples fail again and again" : "diverged",
+                                 drops.in_a_row, drops.in_window(progress.updates),
+                                 std::min(drops.steps(progress.updates), DropRecord::kWindow),
+                                 step.dropped_because, by.empty() ? "" : "; in all from ", by,
+                                 failed_again(step, run.options())),
+             .hint = samples ? "to mend or to leave out these samples"
+                             : "a lower --lr or a longer --warmup-samples"});
     }
 };
 

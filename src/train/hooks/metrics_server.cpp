@@ -29,14 +29,16 @@ constexpr int kRefusedMs = 1000;
                       .hint = "another port, or 0 for a free one"});
 }
 
-std::string response(std::string_view status, std::string_view type, std::string_view body) {
+/// @param more  headers, each with its end of line
+std::string response(std::string_view status, std::string_view type, std::string_view body,
+                     std::string_view more = {}) {
     return fmt::format(
-        "HTTP/1.0 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
-        status, type, body.size(), body);
+        "HTTP/1.0 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Connection: close\r\n\r\n{}",
+        status, type, body.size(), more, body);
 }
 
-std::string refusal(std::string_view status) {
-    return response(status, "text/plain; charset=utf-8", fmt::format("{}\n", status));
+std::string refusal(std::string_view status, std::string_view more = {}) {
+    return response(status, "text/plain; charset=utf-8", fmt::format("{}\n", status), more);
 }
 
 }  // namespace
@@ -154,10 +156,19 @@ std::string MetricsServer::answer_to(const std::string& request) {
     if (method == std::string_view::npos || method == 0) {
         return refusal("400 Bad Request");
     }
-    if (line.substr(0, method) != "GET") {
-        return refusal("405 Method Not Allowed");
+    const bool head = line.substr(0, method) == "HEAD";
+    std::string answer = answer_to_get(head ? std::string_view("GET") : line.substr(0, method),
+                                       line.substr(method + 1));
+    if (head) {  // as GET, without the body
+        answer.resize(answer.find("\r\n\r\n") + 4);
     }
-    const std::string_view rest = line.substr(method + 1);
+    return answer;
+}
+
+std::string MetricsServer::answer_to_get(std::string_view method, std::string_view rest) {
+    if (method != "GET") {
+        return refusal("405 Method Not Allowed", "Allow: GET, HEAD\r\n");
+    }
     const std::string_view path = rest.substr(0, rest.find_first_of(" ?"));
     if (path != "/metrics") {
         return refusal("404 Not Found");

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -43,6 +44,7 @@ private:
     /// @return whether more is to be read from or written to the client
     [[nodiscard]] bool attend(Client& client);
     [[nodiscard]] std::string answer_to(const std::string& request);
+    [[nodiscard]] std::string answer_to_get(std::string_view method, std::string_view rest);
 
     FileDescriptor listener_;
     FileDescriptor stop_;  ///< an event that ends the thread

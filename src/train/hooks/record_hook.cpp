@@ -43,16 +43,20 @@ void RecordHook::on_start(TrainControl& run) {
     keep_ = !options.overwrite;
 }
 
+const std::string& RecordHook::make_way() {
+    if (std::exchange(keep_, false) && is_there(path_)) {
+        rename_to_next(path_);
+    }
+    return path_;
+}
+
 /// At the end of a run other results remain to be saved: a full disk is logged, not thrown.
 void RecordHook::save(const TrainControl& run) {
     if (path_.empty() || !any()) {
         return;
     }
     try {
-        if (std::exchange(keep_, false) && is_there(path_)) {
-            rename_to_next(path_);
-        }
-        write(path_, run.options());
+        write(make_way(), run.options());
     } catch (const FileError& error) {
         log_error("{} was not saved: {}", what_, error.what());
     }

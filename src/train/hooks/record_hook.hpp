@@ -26,6 +26,9 @@ protected:
     [[nodiscard]] virtual bool any() const = 0;
     /// Errors: FileError.
     virtual void write(const std::string& path, const TrainOptions& options) = 0;
+    /// An older file gets another name, unless it is to be replaced. Errors: FileError.
+    /// @return the path of the new one
+    const std::string& make_way();
 
 private:
     void save(const TrainControl& run);

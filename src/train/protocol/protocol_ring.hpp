@@ -22,7 +22,7 @@
 //     parent -> coordinator       kPushReceived it holds all of it
 //     parent -> rider             kState        transfer: parameters after the round that took it
 //     coordinator -> members      kHalt         a plan waits: end this round, begin no other
-// and when a member was lost:
+// and when a member was lost (the last one: all workers are asked):
 //  5. coordinator -> members      kRecover      give up the round that cannot end
 //     member -> coordinator       kRecovered    the answer
 //  6. coordinator -> member       kSendState    bring one that is behind up; also for who enters
@@ -122,7 +122,16 @@ struct RoleOrder {
     bool afresh = false;       ///< kRider: parameters come; those of older epochs do not count
     bool await_state = false;  ///< kMember: everything that a member holds comes, see StateHeader
     std::int32_t giver = 0;    ///< with `afresh` or `await_state`: the worker it comes from
-    auto fields() { return std::tie(epoch, number, role, parent, afresh, await_state, giver); }
+    /// kMember, after the loss of all members: the ring goes on from the parameters that this
+    /// worker holds, which count as `version`; of a state that it awaits only the optimizer's part
+    /// counts.
+    bool successor = false;
+    std::int64_t version = 0;
+    std::uint64_t round = 0;  ///< successor: the last one that is settled
+    auto fields() {
+        return std::tie(epoch, number, role, parent, afresh, await_state, giver, successor, version,
+                        round);
+    }
 };
 
 struct RoleTaken {
@@ -156,14 +165,15 @@ struct StateHeader {
     bool full = false;
     std::vector<double> scalars;  ///< of the optimizer, in its order
     bool applied = false;         ///< the push `after` was part of an update
+    RoundReport report;           ///< of that round, when the giver took part: see Recovered
     auto fields() {
         return std::tie(epoch, number, after, incarnation, version, round, giver, full, scalars,
-                        applied);
+                        applied, report);
     }
 };
 
-/// A member has been lost. Grants of older epochs are void, but for a round that this member can
-/// still complete.
+/// To the members left when one has been lost, or to all workers when no member is left that can go
+/// on. Grants of older epochs are void, but for a round that this member can still complete.
 struct RecoverOrder {
     std::uint64_t epoch = 0;
     auto fields() { return std::tie(epoch); }
@@ -177,13 +187,21 @@ struct HaltOrder {
     auto fields() { return std::tie(epoch, round); }
 };
 
+inline constexpr std::int64_t kNoVersion = -1;
+
 struct Recovered {
     std::uint64_t epoch = 0;
     std::int32_t worker = 0;
-    std::uint64_t round = 0;  ///< the last one that is part of its parameters, or was void
-    std::int64_t version = 0;
-    RoundReport report;  ///< of that round, when it took part
-    auto fields() { return std::tie(epoch, worker, round, version, report); }
+    std::uint64_t round = 0;   ///< the last one that is part of its parameters, or was void
+    std::int64_t version = 0;  ///< kNoVersion: this worker has been away
+    RoundReport report;  ///< of that round, when it took part; a rider's comes with its parameters
+    std::uint64_t parameters_round = 0;  ///< the last one that is part of its parameters, which may
+                                         ///< be all that it holds
+    std::int64_t optimizer_version = 0;  ///< of the optimizer's state: its own, a member's or of
+                                         ///< when it was one
+    auto fields() {
+        return std::tie(epoch, worker, round, version, report, parameters_round, optimizer_version);
+    }
 };
 
 }  // namespace cohort

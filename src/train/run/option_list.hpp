@@ -142,8 +142,11 @@ void each_of_reports(Options& o, const Visit& visit) {
     visit({"--eval-share",
            "Share of a core of rank 0 that evaluates beside training in modes that do not wait"},
           o.eval_share, kEvalShareLimits);
-    visit({"--checkpoint-every-s", "Seconds between checkpoints; 0: not by time"},
-          o.checkpoint_every_s, kSecondsLimits);
+    visit(
+        {"--checkpoint-every-s",
+         "Most seconds between checkpoints: the first after 60, then as their measured cost and a "
+         "failure a day make best; 0: not by time"},
+        o.checkpoint_every_s, kSecondsLimits);
     visit({"--checkpoint-every-samples", "Samples between checkpoints; 0: not by samples"},
           o.checkpoint_every_samples, kSamplesLimits);
     visit({"--keep-checkpoints", "Checkpoints to keep, the newest ones"}, o.keep_checkpoints,

@@ -212,6 +212,17 @@ std::string failure_json(int exit_code, const std::string& reason) {
     return failure(exit_code, reason).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string undone_json(std::int64_t updates, std::int64_t samples, const std::string& why,
+                        const TrainProgress& progress) {
+    const Json line{{"event", "undone"},
+                    {"samples_applied", progress.samples_applied},
+                    {"train_s", progress.train_seconds},
+                    {"updates", updates},
+                    {"samples", samples},
+                    {"reason", why}};
+    return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string error_json(const std::exception& error, int exit_code, const TrainProgress& progress) {
     Json line = failure(exit_code, error.what());
     line.update({{"samples_applied", progress.samples_applied}, {"updates", progress.updates}});

@@ -37,6 +37,10 @@ template <class T>
 [[nodiscard]] std::string start_json(const JobContext& parts, const RankMap& map,
                                      const std::string& device, const TrainProgress& progress);
 
+/// Updates whose result nobody holds any more. @param progress  without them
+[[nodiscard]] std::string undone_json(std::int64_t updates, std::int64_t samples,
+                                      const std::string& why, const TrainProgress& progress);
+
 /// The summary, last line of metrics.jsonl.
 [[nodiscard]] std::string summary_json(const TrainSummary& summary, const TrainOptions& options);
 

@@ -116,6 +116,7 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
     }
     run_.squares = sum_of_squares(delta.first(start_.size()));
     run_.finite = end == End::kDone && std::isfinite(run_.squares);
+    run_.own_finite = run_.own_finite && (end != End::kDone || run_.finite);
     if (!run_.finite) {
         forget();  // its state is of no use either
     }
@@ -183,6 +184,7 @@ RoundSummary LocalSteps::compute(const BatchView& piece, GradientObserver& obser
     if (result) {
         observer.finish();
         note_result(summary, *result, observer.sum_of_squares());
+        run_.own_finite = run_.own_finite && summary.finite;
         run_.result.loss_sum += result->loss_sum;
         run_.result.correct += result->correct;
         run_.result.samples += piece.size;

@@ -22,10 +22,11 @@ public:
     LocalSteps(WorkerContext& context, std::int64_t floats);
 
     struct Result {
-        BatchResult result;    ///< over all steps
-        bool finite = true;    ///< losses, gradients and the delta
-        double squares = 0;    ///< sum of squares of the delta
-        double compute_s = 0;  ///< own time
+        BatchResult result;      ///< over all steps
+        bool finite = true;      ///< losses, gradients and the delta, of the whole group
+        bool own_finite = true;  ///< this worker's own: false: the lease is to blame
+        double squares = 0;      ///< sum of squares of the delta
+        double compute_s = 0;    ///< own time
     };
     /// Trains on `batch` in work.steps pieces of about equal size, starting at the replica's
     /// parameters, which are the same again afterwards. `delta` becomes the change of parameters

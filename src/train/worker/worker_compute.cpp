@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <thread>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
@@ -25,12 +28,32 @@ std::shared_ptr<const Clock> busy_clock(const Device& device, const JobContext& 
     return computes ? std::make_shared<ThreadCpuClock>() : wall;
 }
 
+/// Sleeps that end when the run stops, which is looked at this often.
+SleepCompute::Sleep sleep_until_stop(std::shared_ptr<const Clock> clock,
+                                     CoordinatorLink& coordinator) {
+    return [clock = std::move(clock), &coordinator,
+            looked = Clock::Seconds(0)](Clock::Seconds time) mutable {
+        constexpr Clock::Seconds kLook{50e-3};
+        Clock::Seconds now = clock->now();
+        for (const Clock::Seconds end = now + time; now < end; now = clock->now()) {
+            if (now - looked >= kLook) {
+                looked = now;
+                if (coordinator.stopping()) {
+                    return;
+                }
+            }
+            std::this_thread::sleep_for(std::min(end - now, kLook));
+        }
+    };
+}
+
 std::unique_ptr<TrainableModel> make_replica(const JobContext& job, Device& device,
-                                             const TrainEnvironment& environment) {
+                                             const TrainEnvironment& environment,
+                                             CoordinatorLink& coordinator) {
     if (const auto sleep_s = parse_compute(job.options.compute).sleep_s) {
-        return std::make_unique<SleepCompute>(job.graph, device,
-                                              *sleep_s / static_cast<double>(job.options.batch),
-                                              environment.clock);
+        return std::make_unique<SleepCompute>(
+            job.graph, device, *sleep_s / static_cast<double>(job.options.batch), environment.clock,
+            sleep_until_stop(environment.clock, coordinator));
     }
     if (job.network != nullptr) {
         return job.network->make(device);
@@ -52,12 +75,13 @@ WorkerCompute::WorkerCompute(const JobContext& job, const CommContext& comm,
       device_(make_device(
           device_of_this_rank(job.options.device, comm.map, comm.map.rank_of_worker(worker)),
           job.options.threads > 0 ? job.options.threads : environment.cores)),
-      replica_(make_replica(job, *device_, environment)),
+      replica_(make_replica(job, *device_, environment, coordinator)),
       injector_(parse_injections(job.options.inject), comm.map.rank_of_worker(worker),
                 job.options.seed, environment.clock, busy_clock(*device_, job, environment.clock)) {
     if (device_->kind() != DeviceKind::kCpu) {
         worker_device_.emplace(*replica_);
     }
+    injector_.set_stop([&coordinator] { return coordinator.stopping(); });
     const ComputeChoice compute = parse_compute(job.options.compute);
     if (compute.recording) {
         injector_.replay({find_recording(*compute.recording, kRecordedOption), job.options.seed},

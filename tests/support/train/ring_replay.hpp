@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,13 +31,35 @@ struct RingReplay : LoneReplica {
 
     /// Parameters, then state, after all updates.
     std::vector<float> run() {
-        for (const AppliedUpdate& update : of.books.updates) {
-            apply(round_of(update), update);
+        auto succession = of.books.successions.begin();
+        for (std::size_t i = 0; i < of.books.updates.size(); ++i) {
+            for (; succession != of.books.successions.end() && succession->after == i;
+                 ++succession) {
+                succeed(*succession, round_of(of.books.updates[i]).members);
+            }
+            apply(round_of(of.books.updates[i]), of.books.updates[i]);
         }
         return versions.back();
     }
 
 private:
+    /// A rider goes on alone, from what it held then, with an optimizer that has made no step.
+    void succeed(const Succession& succession, const std::vector<RoundMember>& members) {
+        ASSERT_EQ(members.size(), 1U);
+        const std::string before = "the parameters of update ";  // older updates may be undone, too
+        const std::int64_t version =
+            std::stoll(succession.why.substr(succession.why.find(before) + before.size()));
+        const auto held_then = releases.find({members.front().worker, version});
+        versions.back() = held_then != releases.end()
+                              ? held_then->second
+                              : versions.at(static_cast<std::size_t>(version));
+        held.clear();
+        std::erase_if(releases, [&succession](const auto& one) {
+            return one.first.second == static_cast<std::int64_t>(succession.after);
+        });
+        optimizer = make_optimizer(of.job.optimizer, of.job.graph.parameters(), 0,
+                                   of.job.graph.parameters().total(), *device, replica.stream());
+    }
     void keep() {
         std::vector<float> all(replica.parameters().begin(), replica.parameters().end());
         all.insert(all.end(), replica.state().begin(), replica.state().end());
@@ -113,7 +136,9 @@ private:
         const std::span<float> theta = std::span(values).first(replica.parameters().size());
         look_ahead(theta, optimizer->slots().front().values, update.learning_rate,
                    optimizer->momentum(), rider.lag, theta);
-        held[rider.push.worker] = {static_cast<std::int64_t>(versions.size()) - 1, values};
+        const auto version = static_cast<std::int64_t>(versions.size()) - 1;
+        held[rider.push.worker] = {version, values};
+        releases[{rider.push.worker, version}] = std::move(values);
     }
     [[nodiscard]] const std::vector<float>& held_by(const PushReport& ticket) const {
         const auto found = held.find(ticket.push.worker);
@@ -148,6 +173,8 @@ public:
     std::vector<std::vector<float>> versions;
     /// By rider: version of the parameters that it got last, and these.
     std::map<int, std::pair<std::int64_t, std::vector<float>>> held;
+    /// What riders got, by rider and version.
+    std::map<std::pair<int, std::int64_t>, std::vector<float>> releases;
 };
 
 /// Every member holds what one process makes of the same rounds; -0 and +0 are one value.
@@ -170,10 +197,23 @@ inline void expect_accounts(RingJob& job, std::int64_t samples) {
     const SampleAccounts accounts = job.books.leases().accounts();
     EXPECT_EQ(accounts.applied, samples);
     EXPECT_EQ(accounts.outstanding, 0);
-    EXPECT_EQ(job.books.engine().accounts().applied, samples);
+    std::int64_t undone = 0;
+    std::vector<const AppliedUpdate*> kept;
+    auto succession = job.books.successions.begin();
+    for (std::size_t i = 0; i <= job.books.updates.size(); ++i) {
+        for (; succession != job.books.successions.end() && succession->after == i; ++succession) {
+            kept.resize(kept.size() - static_cast<std::size_t>(succession->undone));
+            undone += succession->samples;
+        }
+        if (i < job.books.updates.size()) {
+            kept.push_back(&job.books.updates[i]);
+        }
+    }
+    EXPECT_EQ(job.books.engine().accounts().applied, samples + undone);
+    EXPECT_EQ(job.books.applied(), samples);
     std::set<std::pair<std::uint32_t, std::int64_t>> positions;
-    for (const AppliedUpdate& update : job.books.updates) {
-        for (const std::uint64_t lease : update.leases) {
+    for (const AppliedUpdate* update : kept) {
+        for (const std::uint64_t lease : update->leases) {
             const LeaseOrder& order = job.messenger.leases.at(lease);
             for (std::int64_t i = 0; i < order.count; ++i) {
                 EXPECT_TRUE(positions.insert({order.epoch, order.position + i}).second);

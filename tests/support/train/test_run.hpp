@@ -16,6 +16,14 @@ struct AppliedUpdate : UpdateOrder {
     std::vector<std::uint64_t> leases;
 };
 
+/// All members of a ring were lost after so many updates; the newest ones were undone.
+struct Succession {
+    std::size_t after = 0;
+    std::int64_t undone = 0;
+    std::int64_t samples = 0;  ///< of these
+    std::string why;
+};
+
 /// A run without hooks, files or a clock, that keeps what it is told.
 class TestRun final : public UpdateObserver, private SessionObserver {
 public:
@@ -59,13 +67,12 @@ public:
         }
     }
     void taken(const UpdateExtras& /*extras*/, int parts) override { evaluation_parts = parts; }
-    void drop(const BatchResult& /*result*/, const std::string& because) override {
-        drops.push_back(because);
+    void drop(const NonFiniteBatch& batch) override { dropped.push_back(batch); }
+    void undone(std::int64_t count, std::int64_t samples, const std::string& why) override {
+        successions.push_back({updates.size(), count, samples, why});
     }
-    void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
     void timed(const IterationRecord& record) override {
         timed_samples[record.worker] += record.samples;
-        own_s[record.worker] = record.input_s + record.compute_s;
         records.push_back(record);
     }
 
@@ -75,12 +82,12 @@ public:
     int evaluation_parts = 0;
     std::vector<GradientFacts> gradients;
     std::vector<AppliedUpdate> updates;
-    std::vector<std::string> drops;
+    std::vector<NonFiniteBatch> dropped;
+    std::vector<Succession> successions;
     std::vector<PushOutcome> outcomes;
     std::vector<std::string> plans;  ///< that were installed
     std::vector<IterationRecord> records;
     std::map<int, std::int64_t> timed_samples;
-    std::map<int, double> own_s;  ///< the newest
 
 private:
     static ModeController modes(Architecture architecture, int workers, std::int64_t batch) {

@@ -79,6 +79,31 @@ TEST(EventFile, AResumedRunHasAFileOfItsOwn) {
     EXPECT_TRUE(event_files(folder.file("missing")).empty());
 }
 
+/// The curves of both files together never run backwards, whoever reads them.
+TEST(EventFile, OlderFilesAreCutWhereTheRunGoesOn) {
+    const TempFolder folder;
+    EventFile first(folder.file("events"), 100, {});
+    for (const std::int64_t step : {32, 64, 96}) {
+        first.scalars(step, 101, std::vector<EventFile::Scalar>{{"a/b", 1}});
+    }
+    const std::vector<std::string> before = records(first.path());
+    ASSERT_EQ(before.size(), 4U);
+    std::ofstream(folder.file("events/notes.tfevents.txt")) << "not of this format";
+    const EventFile second(folder.file("events"), 200, 64);
+    EXPECT_EQ(records(first.path()), std::vector<std::string>(before.begin(), before.begin() + 3));
+    EXPECT_EQ(std::filesystem::file_size(folder.file("events/notes.tfevents.txt")), 18U);
+}
+
+/// Deleted in mid-run: written anew, with what had been in it.
+TEST(EventFile, ADeletedFileIsWrittenAnew) {
+    const TempFolder folder;
+    EventFile file(folder.file("events"), 100, {});
+    file.scalars(32, 101, std::vector<EventFile::Scalar>{{"a/b", 1}});
+    std::filesystem::remove_all(folder.file("events"));
+    file.scalars(64, 102, std::vector<EventFile::Scalar>{{"a/b", 2}});
+    EXPECT_EQ(records(file.path()).size(), 3U);
+}
+
 TEST(EventFile, ALinkIsNotFollowed) {
     const TempFolder folder;
     std::filesystem::create_directory(folder.file("elsewhere"));

@@ -1,2 +1,2 @@
 cohort_add_unit_tests(session LIBS cohort::session fmt::fmt TOPICS
-  gradient_statistics lease_dispatcher load_monitor mode_controller ring server_scheduler)
+  failed_samples gradient_statistics lease_dispatcher load_monitor mode_controller ring server_scheduler)

@@ -3,10 +3,10 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   bench/profile
   coordinator/control coordinator/desks coordinator/evaluation coordinator/modes coordinator/node
   coordinator/node_tree coordinator/parameter_routes
-  coordinator/refiner coordinator/ring_driver coordinator/ring_losses coordinator/servers_desks
+  coordinator/refiner coordinator/ring_driver coordinator/ring_losses coordinator/ring_succession coordinator/servers_desks
   faults/inject
   fit/predictor fit/predictor_scores
-  hooks/hooks hooks/metrics_server hooks/observe hooks/trace hooks/window
+  hooks/hooks hooks/metrics_server hooks/observe hooks/record_limit hooks/trace hooks/window
   live/follower live/view
   protocol/sparse_rows
   run/checkpoint run/files run/options run/own_network run/run run/run_folder run/run_space

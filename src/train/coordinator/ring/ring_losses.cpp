@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -41,6 +42,10 @@ void RingLosses::lost(int worker) {
     note_departures();
     if (!recovery_) {
         go_on();
+    } else if (recovery_->succession && !recovery_->successor) {
+        std::erase_if(recovery_->answers,
+                      [worker](const Recovered& answer) { return answer.worker == worker; });
+        proceed();
     }
 }
 
@@ -58,7 +63,8 @@ void RingLosses::note_departures() {
         const bool held = std::any_of(rounds.begin(), rounds.end(), [worker](const Round& round) {
             return round.includes(worker);
         });
-        if (departures_[index].pending && !held) {
+        const bool waits = departures_[index].returned && context_.ring.roster.members().empty();
+        if (departures_[index].pending && !held && !waits) {
             check_invariant(context_.engine().lost(worker).empty(), "nothing is pending in a ring");
             if (std::exchange(departures_[index], {}).returned) {
                 joined(worker);
@@ -70,8 +76,8 @@ void RingLosses::note_departures() {
 /// A worker that was lost begins again as a rider; the next plan may make it a member.
 void RingLosses::joined(int worker) {
     Departure& departure = departures_.at(static_cast<std::size_t>(worker));
-    if (departure.pending) {
-        departure.returned = true;  // when its last round is settled
+    if (departure.pending || context_.ring.roster.members().empty()) {
+        departure = {.pending = true, .returned = true};  // let in once its last round is settled
         return;
     }
     for (const Effect& effect : context_.engine().joined(worker)) {
@@ -84,18 +90,43 @@ void RingLosses::joined(int worker) {
 
 /// Step 1; begins again when another member is lost meanwhile.
 void RingLosses::start_recovery() {
-    const std::vector<int>& members = context_.ring.roster.members();
-    if (members.empty()) {
-        fail<PeerError>({.where = "ring",
-                         .what = "all members are lost",
-                         .hint = "a restart from the last checkpoint"});
+    if (context_.ring.roster.members().empty() || (recovery_ && recovery_->succession)) {
+        start_succession();
+        return;
     }
     std::optional<RoundReport> known = recovery_ ? recovery_->report : std::nullopt;
-    recovery_ = {.answers = {}, .bringing = {}, .report = std::move(known)};
+    recovery_.emplace();
+    recovery_->report = std::move(known);
+    ask();
+}
+
+void RingLosses::start_succession() {
+    context_.ring.roster.disband();
+    recovery_.emplace();
+    recovery_->succession = true;
+    ask();
+    proceed();  // nobody may be left
+}
+
+void RingLosses::ask() {
     ++context_.epoch;
-    for (const int worker : members) {
+    for (const int worker : asked()) {
         context_.send(worker, RingMessageKind::kRecover, RecoverOrder{context_.epoch});
     }
+}
+
+std::vector<int> RingLosses::asked() const {
+    const RingRoster& roster = context_.ring.roster;
+    if (!recovery_->succession) {
+        return roster.members();
+    }
+    std::vector<int> live;
+    for (int worker = 0; worker < roster.workers(); ++worker) {
+        if (roster.seat(worker).live) {
+            live.push_back(worker);
+        }
+    }
+    return live;
 }
 
 void RingLosses::recovered(const Recovered& answer) {
@@ -103,11 +134,20 @@ void RingLosses::recovered(const Recovered& answer) {
         return;
     }
     recovery_->answers.push_back(answer);
-    if (all_answered()) {
-        bring_up();
-        if (recovery_->bringing.empty()) {
-            end_recovery();
-        }
+    proceed();
+}
+
+void RingLosses::proceed() {
+    if (!all_answered()) {
+        return;
+    }
+    if (!recovery_->succession && recovery_->newest_round() < results_.last()) {
+        start_succession();
+        return;
+    }
+    recovery_->succession ? succeed() : bring_up();
+    if (recovery_->bringing.empty()) {
+        end_recovery();
     }
 }
 
@@ -123,13 +163,6 @@ std::uint64_t RingLosses::Recovery::newest_round() const {
 void RingLosses::bring_up() {
     const auto& answers = recovery_->answers;
     const std::uint64_t newest = recovery_->newest_round();
-    if (newest < results_.last()) {
-        fail<PeerError>({.where = "ring",
-                         .what = "the only member with the newest parameters is lost",
-                         .expected = fmt::format("round {}", results_.last()),
-                         .got = fmt::format("round {}", newest),
-                         .hint = "a restart from the last checkpoint"});
-    }
     const auto best =
         std::find_if(answers.begin(), answers.end(),
                      [newest](const Recovered& answer) { return answer.round == newest; });
@@ -142,6 +175,53 @@ void RingLosses::bring_up() {
     }
 }
 
+/// Whether the ring can go on from what a worker holds: an update that it has and the coordinator
+/// has not can be booked, one that it lacks can be undone. After the end of training nothing is
+/// dealt again.
+bool RingLosses::can_succeed(const Recovered& answer) const {
+    const RoundScheduler& rounds = context_.ring.rounds;
+    const std::int64_t booked = context_.engine().version();
+    if (answer.version == booked + 1) {
+        return !rounds.empty() && answer.report.round == rounds.rounds().front().number &&
+               answer.parameters_round == answer.report.round;
+    }
+    return answer.version == booked ||
+           (results_.can_undo_after(answer.version) && !context_.session().stopping());
+}
+
+/// Chooses who succeeds the members, books the round that only its parameters tell of, and brings
+/// it the newest state of the optimizer.
+void RingLosses::succeed() {
+    const Recovered* best = nullptr;
+    const Recovered* optimizer = nullptr;
+    const auto newer = [](const Recovered* one, const Recovered* other, auto&&... fields) {
+        return other == nullptr || std::tuple(one->*fields..., -one->worker) >
+                                       std::tuple(other->*fields..., -other->worker);
+    };
+    for (const Recovered& answer : recovery_->answers) {
+        if (can_succeed(answer) &&
+            newer(&answer, best, &Recovered::version, &Recovered::optimizer_version)) {
+            best = &answer;
+        }
+        if (newer(&answer, optimizer, &Recovered::optimizer_version)) {
+            optimizer = &answer;
+        }
+    }
+    if (best == nullptr) {
+        fail<PeerError>({.where = "ring",
+                         .what = "all members are lost, and with them what was trained last",
+                         .hint = "a restart from the last checkpoint"});
+    }
+    if (best->version > context_.engine().version()) {
+        results_.report(best->report, false);
+    }
+    const bool own = best->optimizer_version == optimizer->optimizer_version;
+    recovery_->successor = *best;
+    recovery_->optimizer_version = optimizer->optimizer_version;
+    recovery_->bringing.push_back(
+        roles_.succeed(best->worker, own ? best->worker : optimizer->worker, results_.last()));
+}
+
 void RingLosses::role_taken(const RoleTaken& taken) {
     if (recovery_) {
         std::erase(recovery_->bringing, taken.number);
@@ -151,7 +231,7 @@ void RingLosses::role_taken(const RoleTaken& taken) {
         return;  // overtaken by a newer order
     }
     riders_.role_taken(taken);
-    if (recovery_ && recovery_->bringing.empty() && all_answered()) {
+    if (recovery_ && recovery_->bringing.empty() && (recovery_->successor || all_answered())) {
         end_recovery();
     }
 }
@@ -160,6 +240,10 @@ void RingLosses::role_taken(const RoleTaken& taken) {
 /// snapshot) has been given up when the loss became known.
 void RingLosses::end_recovery() {
     const Recovery done = *std::exchange(recovery_, std::nullopt);
+    if (done.succession) {
+        end_succession(done);
+        return;
+    }
     RoundScheduler& rounds = context_.ring.rounds;
     const std::uint64_t round = done.newest_round();
     if (!rounds.empty() && rounds.rounds().front().number == round) {
@@ -180,13 +264,47 @@ void RingLosses::end_recovery() {
     go_on();
 }
 
+/// The engine's plan names the successor as its only member, the modes may arrange the others anew.
+void RingLosses::end_succession(const Recovery& done) {
+    const Recovered& successor = *done.successor;
+    while (!context_.ring.rounds.empty()) {
+        results_.give_up_oldest();
+    }
+    riders_.succeeds(successor.worker);
+    note_departures();
+    UpdateEngine& engine = context_.engine();
+    SyncPlan plan = engine.plan();
+    CohortSpec& cohort = plan.cohorts.front();
+    cohort.members = {successor.worker};
+    cohort.quorum = 1;
+    cohort.riders.clear();
+    for (int worker = 0; worker < context_.ring.roster.workers(); ++worker) {
+        if (worker != successor.worker && engine.live(worker)) {
+            cohort.riders.push_back(worker);
+        }
+    }
+    for (const Effect& effect : engine.install(std::move(plan))) {
+        check_invariant(std::holds_alternative<ReleaseOne>(effect), "a fence has nothing pending");
+    }
+    leases_.resize(context_.ring.roster.members(), false, {});
+    context_.session().installed();
+    const Undone undone = results_.undo_after(successor.version);
+    context_.observer.undone(
+        undone.updates, undone.samples,
+        fmt::format("all members of the ring are lost: worker {} goes on with the parameters of "
+                    "update {} and the optimizer's state of update {}",
+                    successor.worker, successor.version, done.optimizer_version));
+    go_on();
+}
+
 std::vector<int> RingLosses::awaited() const {
     std::vector<int> ranks;
     if (!recovery_) {
         return ranks;
     }
-    const auto& [answers, bringing, report] = *recovery_;
-    for (const int worker : context_.ring.roster.members()) {
+    const std::vector<Recovered>& answers = recovery_->answers;
+    const std::vector<std::uint64_t>& bringing = recovery_->bringing;
+    for (const int worker : asked()) {
         const bool answered =
             std::any_of(answers.begin(), answers.end(),
                         [worker](const Recovered& answer) { return answer.worker == worker; });

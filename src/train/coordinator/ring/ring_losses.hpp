@@ -25,6 +25,11 @@ namespace cohort {
 ///    stay with their parents.
 /// 4. Riders of the lost member get another parent; what they had begun is void.
 /// 5. The ring goes on with the members left, until the next plan.
+///
+/// When no member is left, or those left lack what has been booked, every live worker is asked for
+/// what it holds. The one with the newest parameters succeeds the members, alone until the next
+/// plan, with the newest state of the optimizer. Updates that its parameters lack are undone: their
+/// samples return.
 class RingLosses {
 public:
     RingLosses(RingContext& context, RingLeases& leases, RingRoles& roles, RingRiders& riders,
@@ -51,14 +56,23 @@ private:
         std::vector<Recovered> answers;
         std::vector<std::uint64_t> bringing;  ///< role orders that have not been carried out
         std::optional<RoundReport> report;    ///< of the round that some have completed
+        bool succession = false;              ///< all live workers are asked
+        std::optional<Recovered> successor;   ///< what the chosen one holds
+        std::int64_t optimizer_version = 0;   ///< that it goes on with
         [[nodiscard]] std::uint64_t newest_round() const;
     };
-    [[nodiscard]] bool all_answered() const {
-        return recovery_->answers.size() == context_.ring.roster.members().size();
-    }
+    /// Whose answers the recovery compares.
+    [[nodiscard]] std::vector<int> asked() const;
+    [[nodiscard]] bool all_answered() const { return recovery_->answers.size() == asked().size(); }
     void start_recovery();
+    void start_succession();
+    void ask();
+    void proceed();
     void bring_up();
+    void succeed();
+    [[nodiscard]] bool can_succeed(const Recovered& answer) const;
     void end_recovery();
+    void end_succession(const Recovery& done);
     void go_on();
 
     RingContext& context_;

@@ -21,7 +21,8 @@ int RingRequests::request(const UpdateExtras& extras, bool now) {
         all.snapshot.checkpoint = extras.snapshot.checkpoint;
     }
     later_ = std::move(all);
-    return static_cast<int>(context_.ring.roster.members().size());
+    return std::max(1,
+                    static_cast<int>(context_.ring.roster.members().size()));  // none: one will be
 }
 
 void RingRequests::resume() {

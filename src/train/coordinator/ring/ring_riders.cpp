@@ -26,13 +26,14 @@ void RingRiders::take_ticket(const PushReport& ticket) {
                          .got = std::to_string(ticket.lease),
                          .hint = "the same program on all ranks"});
     }
+    roles_.at(worker).version = ticket.version;
     const double bytes = push_bytes(context_.parts);
     context_.observer.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
     context_.observer.timed(record_of(ticket, {.bytes = bytes}, bytes));
     if (context_.ring.riders.settled(ticket.push)) {
         leases_.give_back(worker, ticket.lease, ReturnReason::kLost);
     } else if (!non_finite_reason(ticket.loss_sum, ticket.finite).empty()) {
-        refuse(ticket);
+        refuse(ticket, *lease);
     } else {
         gradients_.add_halves(ticket);
         context_.ring.riders.add_ticket({.id = ticket.push,
@@ -62,7 +63,7 @@ void RingRiders::take_staged(const PushReceived& staged) {
 }
 
 /// A gradient that is not finite: its rider goes on with new parameters.
-void RingRiders::refuse(const PushReport& ticket) {
+void RingRiders::refuse(const PushReport& ticket, const LeaseOrder& lease) {
     const int worker = ticket.push.worker;
     drop(ticket.push);
     leases_.give_back(worker, ticket.lease, ReturnReason::kNonFinite);
@@ -71,8 +72,12 @@ void RingRiders::refuse(const PushReport& ticket) {
     progress.begun = std::max(progress.begun, ticket.push.sequence);
     context_.session().dropped();
     context_.observer.drop(
-        {.loss_sum = ticket.loss_sum, .correct = ticket.correct, .samples = ticket.samples},
-        fmt::format("worker {}: {}", worker, non_finite_reason(ticket.loss_sum, ticket.finite)));
+        {.result = {.loss_sum = ticket.loss_sum,
+                    .correct = ticket.correct,
+                    .samples = ticket.samples},
+         .because = fmt::format("worker {}: {}", worker,
+                                non_finite_reason(ticket.loss_sum, ticket.finite)),
+         .leases = {slice_of(lease)}});
 }
 
 /// The push is not applied: nobody holds it any more.
@@ -113,6 +118,25 @@ void RingRiders::forget(int worker) {
             drop(push);
         }
     }
+}
+
+/// It rides no more: whatever it had pushed lies with the members that are lost.
+void RingRiders::succeeds(int worker) {
+    forget(worker);
+    RiderProgress& progress = context_.ring.riders.progress(worker);
+    progress.flush = false;
+    progress.settled = std::max(progress.settled, progress.begun);
+}
+
+std::int64_t RingRiders::oldest_version() const {
+    std::int64_t oldest = context_.engine().version();
+    for (int worker = 0; worker < context_.ring.roster.workers(); ++worker) {
+        const RingSeat& seat = context_.ring.roster.seat(worker);
+        if (seat.live && seat.role != RingRole::kMember) {
+            oldest = std::min(oldest, roles_.at(worker).version);
+        }
+    }
+    return oldest;
 }
 
 void RingRiders::forget_lost(const Round& round) {

@@ -25,6 +25,10 @@ public:
     void lost(int worker);
     /// The same of the lost riders of a round that is not applied.
     void forget_lost(const Round& round);
+    /// A rider is the ring's only member now.
+    void succeeds(int worker);
+    /// A version such that no live rider holds an older one, as far as they have told.
+    [[nodiscard]] std::int64_t oldest_version() const;
     /// Riders of a lost parent get another one; what they had begun is void.
     void adopt();
     /// After the loss of a member: riders that miss the parameters of `round`, since the worker
@@ -34,7 +38,7 @@ public:
     [[nodiscard]] bool is_stranded(const PushId& push) const;
 
 private:
-    void refuse(const PushReport& ticket);
+    void refuse(const PushReport& ticket, const LeaseOrder& lease);
     void forget(int worker);
     void drop(const PushId& push);
     void drop_begun(int rider);

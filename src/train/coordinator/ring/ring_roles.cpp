@@ -31,9 +31,28 @@ std::uint64_t RingRoles::bring(int worker, int giver) {
     return number;
 }
 
+std::uint64_t RingRoles::succeed(int worker, int giver, std::uint64_t round) {
+    const std::uint64_t number = give(worker, {.role = RingRole::kMember,
+                                               .await_state = giver != worker,
+                                               .giver = giver,
+                                               .successor = true,
+                                               .version = context_.engine().version(),
+                                               .round = round});
+    context_.ring.roster.appoint(worker);
+    at(worker).requested = false;
+    if (giver != worker) {
+        context_.send(
+            giver, RingMessageKind::kSendState,
+            SendStateOrder{
+                .epoch = context_.epoch, .number = number, .worker = worker, .full = true});
+    }
+    return number;
+}
+
 void RingRoles::move(int worker, RingRole role, int parent) {
     if (context_.ring.roster.seat(worker).role == RingRole::kMember) {
         at(worker).reference = context_.engine().reference_batches();
+        at(worker).version = context_.engine().version();
     }
     give(worker, {.role = role, .parent = parent});
 }
@@ -42,7 +61,9 @@ void RingRoles::rejoin(int worker) {
     RingRoster& roster = context_.ring.roster;
     roster.join(worker);
     context_.ring.riders.progress(worker) = {};
-    at(worker) = {.requested = true, .reference = context_.engine().reference_batches()};
+    at(worker) = {.requested = true,
+                  .reference = context_.engine().reference_batches(),
+                  .version = context_.engine().version()};
     context_.leases().set_live(worker, true);
     context_.send(worker, MessageKind::kJoin,
                   JoinOrder{.incarnation = context_.engine().incarnation(worker),

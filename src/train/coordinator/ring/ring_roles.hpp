@@ -11,10 +11,11 @@ namespace cohort {
 struct WorkerRole {
     std::uint64_t order = 0;  ///< number of the order
     int parent_before = 0;
-    int giver = 0;            ///< sends it the parameters, or the state of a member
-    bool requested = false;   ///< a rider's are to be sent apart from any round
-    std::uint64_t round = 0;  ///< that took a rider's newest gradient; 0: none
-    double reference = 0;     ///< reference batches in the parameters that it has
+    int giver = 0;             ///< sends it the parameters, or the state of a member
+    bool requested = false;    ///< a rider's are to be sent apart from any round
+    std::uint64_t round = 0;   ///< that took a rider's newest gradient; 0: none
+    double reference = 0;      ///< reference batches in the parameters that it has
+    std::int64_t version = 0;  ///< of the parameters that it has, or an older one
 };
 
 /// Orders workers to be members or riders, and sees to it that each gets the parameters that it
@@ -29,6 +30,10 @@ public:
     std::uint64_t give(int worker, RoleOrder order);
     /// Makes a worker a member with everything that `giver` holds. @return the order's number
     std::uint64_t bring(int worker, int giver);
+    /// The ring goes on with this worker alone, from the parameters it holds and the optimizer's
+    /// state of `giver`, its own if that is itself. @param round  the last one that is settled
+    /// @return the order's number
+    std::uint64_t succeed(int worker, int giver, std::uint64_t round);
     /// Gives a worker that is no member, or leaves the ring with the parameters it has, a role.
     void move(int worker, RingRole role, int parent);
     /// A worker that was lost begins again as a rider.

@@ -46,7 +46,12 @@ int RingUpdateDriver::begin(const BeginOrder& order, const UpdateExtras& extras)
 
 bool RingUpdateDriver::handle(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
-        case MessageKind::kRoundDone: reported(decode<RoundReport>(message.body)); return true;
+        case MessageKind::kRoundDone:
+            // One that was lost and is back may have gone on alone with what it was granted.
+            if (ring_.roster.is_member(context_.comm.map.worker_of_rank(message.from.rank))) {
+                reported(decode<RoundReport>(message.body));
+            }
+            return true;
         case MessageKind::kPushReport: riders_.take_ticket(decode<PushReport>(message.body)); break;
         case MessageKind::kPushReceived:
             riders_.take_staged(decode<PushReceived>(message.body));

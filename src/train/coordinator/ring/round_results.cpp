@@ -75,7 +75,8 @@ RoundResults::RoundResults(RingContext& context, RingLeases& leases, RingGradien
       riders_(riders),
       requests_(requests),
       booking_(context.comm.map.workers(), context.ring.riders, *this),
-      pushes_(static_cast<std::size_t>(context.comm.map.workers()), 0) {
+      pushes_(static_cast<std::size_t>(context.comm.map.workers()), 0),
+      booked_after_(context.engine().version()) {
 }
 
 void RoundResults::report(const RoundReport& report, bool counts) {
@@ -102,10 +103,28 @@ void RoundResults::settle(const Round& round, const RoundReport& report) {
     if (because.empty()) {
         apply(round, report, result);
     } else {
+        NonFiniteBatch dropped = dropped_of(round, report);
+        dropped.result = result;
+        dropped.because = because;
         abort(round, report);
         context_.session().dropped();
-        context_.observer.drop(result, because);
+        context_.observer.drop(dropped);
     }
+}
+
+/// While its leases are still outstanding.
+NonFiniteBatch RoundResults::dropped_of(const Round& round, const RoundReport& report) const {
+    NonFiniteBatch dropped;
+    for (std::size_t i = 0; i < report.members.size(); ++i) {
+        const LeaseOrder* const lease = context_.leases().open().find(round.members[i].lease);
+        const RoundSummary& member = report.members[i];
+        if (non_finite_reason(member.loss_sum, member.finite).empty()) {
+            dropped.others_finite = dropped.others_finite || member.samples > 0;
+        } else if (lease != nullptr) {
+            dropped.leases.push_back(slice_of(*lease));
+        }
+    }
+    return dropped;
 }
 
 BatchResult RoundResults::sum_of(const Round& round, const RoundReport& report) const {
@@ -149,6 +168,7 @@ void RoundResults::apply(const Round& round, const RoundReport& report, const Ba
                        .loss_sum = result.loss_sum,
                        .correct = result.correct};
     riders_.applied(round);
+    keep(*fire_);
     for (const PushTicket& ticket : tickets_) {
         update.terms.push_back({.push = ticket.id, .lease = ticket.lease});
         update.gradient_norm += ticket.gradient_norm / static_cast<double>(tickets_.size());
@@ -157,6 +177,46 @@ void RoundResults::apply(const Round& round, const RoundReport& report, const Ba
     gradients_.answered(round, report.squares, tickets_);
     context_.session().updated(*fire_);
     context_.observer.updated(update);
+}
+
+/// Members are at most one round apart; riders hold what they have told of.
+void RoundResults::keep(const Fire& fire) {
+    Booked update{.version = fire.version, .leases = {}};
+    for (const PushTicket& ticket : tickets_) {
+        const LeaseOrder* const lease = context_.leases().open().find(ticket.lease);
+        check_invariant(lease != nullptr, "an applied lease is outstanding");
+        update.leases.emplace_back(ticket.id.worker, slice_of(*lease));
+    }
+    booked_.push_back(std::move(update));
+    booked_after_ = std::max(booked_after_, std::min(riders_.oldest_version(), fire.version - 1));
+    while (booked_.front().version <= booked_after_) {
+        booked_.pop_front();
+    }
+}
+
+bool RoundResults::can_undo_after(std::int64_t version) const {
+    return version >= booked_after_ && version <= context_.engine().version();
+}
+
+Undone RoundResults::undo_after(std::int64_t version) {
+    check_invariant(can_undo_after(version), "lost updates are known");
+    Undone undone;
+    const auto first =
+        std::find_if(booked_.begin(), booked_.end(),
+                     [version](const Booked& update) { return update.version > version; });
+    for (auto update = first; update != booked_.end(); ++update) {
+        ++undone.updates;
+        for (const auto& [worker, slice] : update->leases) {
+            context_.leases().open().undone(slice);
+            context_.session().settled({.worker = worker,
+                                        .samples = -slice.count,
+                                        .weight = 0,
+                                        .returned = ReturnReason::kLost});
+            undone.samples += slice.count;
+        }
+    }
+    booked_.erase(first, booked_.end());
+    return undone;
 }
 
 /// The pushes of a round, riders' first.

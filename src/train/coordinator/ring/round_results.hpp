@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "session/ring/round_scheduler.hpp"
@@ -14,6 +16,12 @@
 #include "train/coordinator/ring/ring_riders.hpp"
 
 namespace cohort {
+
+/// What was applied and is lost.
+struct Undone {
+    std::int64_t updates = 0;
+    std::int64_t samples = 0;
+};
 
 /// What becomes of a round that is over: an update, which the members have applied already, or
 /// nothing.
@@ -28,6 +36,10 @@ public:
     /// The oldest round is not completed by any member: its leases come back, the gradients of
     /// riders stay with their parents. Members that have not begun a lease skip its batch.
     void give_up_oldest();
+    /// Updates after a version are lost with all that held them: their samples return.
+    Undone undo_after(std::int64_t version);
+    /// Whether undo_after() knows what has been applied since a version.
+    [[nodiscard]] bool can_undo_after(std::int64_t version) const;
     /// A worker that was lost is back.
     void joined(int worker) { booking_.set_idle(worker); }
     /// The newest round that was reported.
@@ -42,6 +54,8 @@ private:
     void abort(const Round& round, const RoundReport& report);
     void skip(std::uint64_t last);
     void not_applied(const Round& round);
+    void keep(const Fire& fire);
+    [[nodiscard]] NonFiniteBatch dropped_of(const Round& round, const RoundReport& report) const;
     [[nodiscard]] BatchResult sum_of(const Round& round, const RoundReport& report) const;
     void note_times(const Round& round, const RoundReport& report);
     [[nodiscard]] std::vector<PushTicket> pushes_of(const Round& round, const RoundReport& report);
@@ -54,6 +68,13 @@ private:
     RoundBooking booking_;
     std::vector<std::uint64_t> pushes_;  ///< of members, by worker, as the engine knows them
     std::uint64_t last_ = 0;
+    /// The leases of an update that riders may not have in their parameters.
+    struct Booked {
+        std::int64_t version = 0;
+        std::vector<std::pair<int, LeaseSlice>> leases;  ///< with their workers
+    };
+    std::deque<Booked> booked_;        ///< oldest first
+    std::int64_t booked_after_ = 0;    ///< all updates after this version are among them
     std::vector<PushTicket> tickets_;  ///< of the round that is booked
     std::optional<Fire> fire_;         ///< of its pushes
 };

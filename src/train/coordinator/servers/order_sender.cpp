@@ -104,10 +104,16 @@ void OrderSender::refuse(const Refuse& refusal, const SessionPush& /*push*/, boo
 
 void OrderSender::dropped(const SessionPush& push) {
     const PushTicket& ticket = push.ticket;
-    observer_.drop(
-        {.loss_sum = ticket.loss_sum, .correct = push.correct, .samples = ticket.samples},
-        fmt::format("worker {}: {}", ticket.id.worker,
-                    non_finite_reason(ticket.loss_sum, ticket.finite)));
+    const LeaseOrder* const lease = session_.leases().open().find(ticket.lease);
+    NonFiniteBatch dropped{
+        .result = {.loss_sum = ticket.loss_sum, .correct = push.correct, .samples = ticket.samples},
+        .because = fmt::format("worker {}: {}", ticket.id.worker,
+                               non_finite_reason(ticket.loss_sum, ticket.finite)),
+        .leases = {}};
+    if (lease != nullptr) {
+        dropped.leases.push_back(slice_of(*lease));
+    }
+    observer_.drop(dropped);
 }
 
 void OrderSender::deal(const std::vector<DealtLease>& leases) {

@@ -41,10 +41,11 @@ bool RingMember::round(const RoundOrder& order) {
     if (!sum) {
         return false;
     }
-    model_.set_last_round(order.round);
+    model_.round_over(order.round);
+    const bool finite = std::all_of(sum->summaries.begin(), sum->summaries.end(),
+                                    [](const RoundSummary& summary) { return summary.finite; });
     double squares = std::numeric_limits<double>::quiet_NaN();
-    if (std::all_of(sum->summaries.begin(), sum->summaries.end(),
-                    [](const RoundSummary& summary) { return summary.finite; })) {
+    if (finite) {
         if (order.work == Work::kGradient) {
             model_.clip(*sum);
         }
@@ -54,14 +55,16 @@ bool RingMember::round(const RoundOrder& order) {
         const Clock::Seconds start = context_.clock().now();
         model_.apply(order, *sum);
         rounds_.applied((context_.clock().now() - start).count());
-        release_riders(order, *mine);
     } else {
         rounds_.aborted(order);
     }
-    for (const RoundSummary& summary : sum->summaries) {
-        skip_ = std::max(skip_, summary.skip);
+    model_.set_report(report_of(order, *sum, squares));
+    if (finite) {
+        release_riders(order, *mine);
     }
-    report(order, *sum, squares);
+    if (context_.worker() == order.reporter) {
+        context_.coordinator().tell(MessageKind::kRoundDone, model_.report());
+    }
     return true;
 }
 
@@ -102,16 +105,18 @@ double RingMember::squares_of(const MemberRounds::Sum& sum) const {
                                          : std::span<const float>(copied));
 }
 
-void RingMember::report(const RoundOrder& order, const MemberRounds::Sum& sum, double squares) {
-    RoundReport report{.round = order.round, .version = model_.version(), .members = sum.summaries};
-    report.skip = skip_ > order.round ? skip_ : 0;
-    report.squares = squares;
-    report.exchange_s = sum.times.exchange_s;
-    report.exposed_s = sum.times.exposed_s;
-    if (context_.worker() == order.reporter) {
-        context_.coordinator().tell(MessageKind::kRoundDone, report);
+RoundReport RingMember::report_of(const RoundOrder& order, const MemberRounds::Sum& sum,
+                                  double squares) {
+    for (const RoundSummary& summary : sum.summaries) {
+        skip_ = std::max(skip_, summary.skip);
     }
-    last_report_ = std::move(report);
+    return {.round = order.round,
+            .version = model_.version(),
+            .members = sum.summaries,
+            .exchange_s = sum.times.exchange_s,
+            .exposed_s = sum.times.exposed_s,
+            .skip = skip_ > order.round ? skip_ : 0,
+            .squares = squares};
 }
 
 /// The i-th of n evaluators does part i of n.
@@ -128,7 +133,7 @@ void RingMember::evaluate(const RoundOrder& order) {
 void RingMember::restart() {
     rounds_.keep_only({});
     staged_.clear();
-    forget_report();
+    model_.set_report({});
     leave();
 }
 

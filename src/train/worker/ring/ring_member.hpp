@@ -40,9 +40,7 @@ public:
     void leave() { model_.set_last_round(0); }
     /// The worker restarts: nothing from before counts.
     void restart();
-    void forget_report() { last_report_ = {}; }
 
-    [[nodiscard]] const RoundReport& last_report() const noexcept { return last_report_; }
     /// Grants carried out.
     [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
     /// Floats in a round, see MemberRounds.
@@ -53,7 +51,8 @@ private:
     [[nodiscard]] std::vector<AddedPush> pushes_of(const RoundOrder& order,
                                                    const RoundMember& mine) const;
     void release_riders(const RoundOrder& order, const RoundMember& mine);
-    void report(const RoundOrder& order, const MemberRounds::Sum& sum, double squares);
+    [[nodiscard]] RoundReport report_of(const RoundOrder& order, const MemberRounds::Sum& sum,
+                                        double squares);
     void evaluate(const RoundOrder& order);
     [[nodiscard]] double squares_of(const MemberRounds::Sum& sum) const;
 
@@ -62,8 +61,7 @@ private:
     MemberRounds rounds_;
     std::map<PushId, std::shared_ptr<const float>> staged_;  ///< of this worker's riders
     std::uint64_t done_ = 0;
-    std::uint64_t skip_ = 0;   ///< rounds up to this one do not begin
-    RoundReport last_report_;  ///< of the model's last round
+    std::uint64_t skip_ = 0;  ///< rounds up to this one do not begin
 };
 
 }  // namespace cohort

@@ -77,6 +77,8 @@ void restore_replica(TrainableModel& replica, Optimizer& optimizer, const ShardS
     optimizer.restore_scalars(snapshot.optimizer_scalars);
 }
 
+constexpr std::size_t kFirstSlot = 2;  // in packed_parts()
+
 /// What a packed state is made of, in its order.
 std::vector<std::span<float>> packed_parts(TrainableModel& replica, Optimizer& optimizer,
                                            bool full) {
@@ -124,9 +126,11 @@ PackedState pack_state(TrainableModel& replica, Optimizer& optimizer, bool full)
     return packed;
 }
 
+enum class Unpack : std::uint8_t { kAll, kOptimizer };
+
 /// Errors: PeerError when the floats do not fit.
 void unpack_state(TrainableModel& replica, Optimizer& optimizer, std::span<const float> floats,
-                  const std::vector<double>& scalars, bool full) {
+                  const std::vector<double>& scalars, bool full, Unpack what = Unpack::kAll) {
     const auto parts = packed_parts(replica, optimizer, full);
     const std::vector<OptimizerScalar> names = optimizer.scalars();
     if (floats.size() != floats_in(parts) || scalars.size() != (full ? names.size() : 0)) {
@@ -137,9 +141,11 @@ void unpack_state(TrainableModel& replica, Optimizer& optimizer, std::span<const
                          .hint = "the same program and options on all ranks"});
     }
     std::size_t at = 0;
-    for (const std::span<float> part : parts) {
-        replica.stream().copy(part.data(), floats.data() + at, part.size_bytes());
-        at += part.size();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (what == Unpack::kAll || i >= kFirstSlot) {
+            replica.stream().copy(parts[i].data(), floats.data() + at, parts[i].size_bytes());
+        }
+        at += parts[i].size();
     }
     replica.stream().synchronize();
     for (std::size_t i = 0; i < scalars.size(); ++i) {
@@ -207,7 +213,7 @@ void RingModel::begin(const BeginOrder& order) {
                                   context_.job().hdf5),
             order.checkpoint);
     }
-    version_ = order.version;
+    version_ = optimizer_version_ = order.version;
     begun_ = true;
 }
 
@@ -240,7 +246,7 @@ void RingModel::apply(const RoundOrder& order, const MemberRounds::Sum& sum) {
         optimizer_->update(replica_.parameters(), gradient, order.fraction, order.lr);
     }
     replica_.fold_batch_statistics(kBatchNormMomentum, order.fraction);
-    ++version_;
+    optimizer_version_ = ++version_;
 }
 
 /// The mean change that the members' local steps made; the optimizer's state stays as it is.
@@ -273,9 +279,10 @@ void RingModel::send(StateHeader header, int worker, double lr, double lag) {
         look_ahead_packed(replica_, *optimizer_, packed, lr, lag);
     }
     header.version = version_;
-    header.round = last_round_;
+    header.round = parameters_round_;
     header.giver = context_.worker();
     header.scalars = std::move(packed.scalars);
+    header.report = report_.round == header.round ? report_ : RoundReport();
     const CommContext& comm = context_.comm();
     send_state(comm, {comm.map.rank_of_worker(worker), Port::kWorker}, RingMessageKind::kState,
                header, packed, header.full ? PulledBytes() : pulled());
@@ -289,10 +296,24 @@ PulledBytes RingModel::pulled() const {
 void RingModel::take(const ReceivedState& state) {
     const StateHeader& header = state.header;
     unpack_state(replica_, *optimizer_, state.all(), header.scalars, header.full);
+    outdated_ = false;
     version_ = header.version;
+    parameters_round_ = header.round;
+    report_ = header.full ? RoundReport() : header.report;
     if (header.full) {
         last_round_ = header.round;
+        optimizer_version_ = header.version;
     }
+}
+
+void RingModel::succeed(const RoleOrder& order, const ReceivedState* state) {
+    if (state != nullptr) {
+        unpack_state(replica_, *optimizer_, state->all(), state->header.scalars, true,
+                     Unpack::kOptimizer);
+    }
+    version_ = optimizer_version_ = order.version;
+    round_over(order.round);
+    report_ = {};
 }
 
 }  // namespace cohort

@@ -83,7 +83,7 @@ void RingRider::follow(const RoleOrder& order, bool was_member) {
     if (order.role == RingRole::kMember) {
         out_.feedback.clear();  // what a member's rounding leaves is kept where its ring sums
     }
-    if (was_member && order.role != RingRole::kMember) {
+    if (was_member && order.role != RingRole::kMember && !order.afresh) {
         start_permit_ = true;
         held_epoch_ = order.epoch;
     }

@@ -35,6 +35,8 @@ public:
     [[nodiscard]] bool ready() const;
     /// Starts the next mini-batch, or takes the parameters that permit it.
     void step();
+    /// Takes those that permit to start, if they are here.
+    void take_parameters();
     /// Sequence of the last push that was begun.
     [[nodiscard]] std::uint64_t begun() const noexcept { return begun_; }
 
@@ -49,7 +51,6 @@ private:
         ErrorFeedback feedback;
     };
     [[nodiscard]] std::function<bool(const StateHeader&)> permits_start() const;
-    void take_parameters();
     [[nodiscard]] PushRoute route() const;
     [[nodiscard]] PushWriter writer(const Buffer& buffer, const PushId& push);
     /// The mini-batch of the oldest lease. False: kStop came, or the lease had come back.

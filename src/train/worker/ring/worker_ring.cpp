@@ -209,15 +209,20 @@ private:
         }
     }
 
-    /// The round that cannot end is over: tells the coordinator what this member holds, to compare.
+    /// The round that cannot end is over: tells the coordinator what this worker holds, to compare.
     void recover(const RecoverOrder& order) {
         broken_ = false;
+        if (role_ == RingRole::kRider) {
+            rider_.take_parameters();
+        }
         context_.coordinator().tell(RingMessageKind::kRecovered,
                                     Recovered{.epoch = order.epoch,
                                               .worker = context_.worker(),
                                               .round = model_.last_round(),
-                                              .version = model_.version(),
-                                              .report = member_.last_report()});
+                                              .version = model_.usable_version(),
+                                              .report = model_.report(),
+                                              .parameters_round = model_.parameters_round(),
+                                              .optimizer_version = model_.optimizer_version()});
     }
 
     /// Restarts as a rider that waits for its role and parameters.
@@ -227,6 +232,7 @@ private:
         context_.begin_incarnation(order.incarnation);
         rider_.restart();
         member_.restart();
+        model_.set_outdated();
         role_ = RingRole::kHold;
         broken_ = false;
     }
@@ -241,6 +247,9 @@ private:
     void carry_out(const RoleOrder& order) {
         if (order.await_state && !await_state(order)) {
             return;  // another loss, or the end
+        }
+        if (order.successor && !order.await_state) {
+            model_.succeed(order, nullptr);
         }
         rider_.follow(order, role_ == RingRole::kMember);
         role_ = order.role;
@@ -270,9 +279,10 @@ private:
             return false;
         }
         const std::optional<ReceivedState> state = inbox_.take(fits);
-        if (state) {
+        if (state && order.successor) {
+            model_.succeed(order, &*state);
+        } else if (state) {
             model_.take(*state);
-            member_.forget_report();
         }
         return state.has_value();
     }

@@ -196,10 +196,12 @@ std::optional<RoundSummary> MemberRounds::step_locally(const RoundOrder& order,
     if (!done) {
         return std::nullopt;
     }
-    return RoundSummary{.samples = done->result.samples,
+    // The lease's, also when numbers that are not finite have ended the steps early; the round is
+    // aborted by the member whose own they are.
+    return RoundSummary{.samples = mine.samples,
                         .loss_sum = done->result.loss_sum,
                         .correct = done->result.correct,
-                        .finite = done->finite,
+                        .finite = done->own_finite,
                         .compute_s = done->compute_s,
                         .gradient_norm = std::sqrt(done->squares)};
 }

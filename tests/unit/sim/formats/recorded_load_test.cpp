@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "data/dataset/text_file.hpp"
 #include "sim/result/replay.hpp"
 #include "support/sim/virtual_runs.hpp"
@@ -17,6 +18,14 @@ SimulationResult recorded(const test::VirtualRuns& runs, bool record) {
     SimulateOptions options = runs.options("ssgd", 3, 60);
     options.record_load = record;
     return simulate(options, {});
+}
+
+void write_load(const std::string& file, const std::vector<IterationRecord>& records) {
+    std::string text = recorded_load_header();
+    for (const IterationRecord& record : records) {
+        append_recorded_load(text, record, 64);
+    }
+    replace_text_file(file, text);
 }
 
 TEST(RecordedLoad, ComesBackFromTheResult) {
@@ -54,7 +63,7 @@ TEST(RecordedLoad, ComesBackFromAFile) {
     const SimulationResult result = recorded(runs, true);
     const TempFolder folder;
     const std::string file = folder.file("load.csv");
-    write_recorded_load(file, result.records, 64);
+    write_load(file, result.records);
     const RecordedLoad load = read_recorded_load(file);
     EXPECT_EQ(load.workers, 3);
     EXPECT_EQ(load.batch, 64);
@@ -70,15 +79,14 @@ TEST(RecordedLoad, ComesBackFromAFile) {
         EXPECT_NEAR(a.use.tx_bytes_s, b.use.tx_bytes_s, 1e-8 * b.use.tx_bytes_s);
     }
     EXPECT_EQ(series_of(load)[0].features.size(), series_of(load)[2].features.size());
-    EXPECT_THROW(write_recorded_load(folder.file("no/load.csv"), result.records, 64), FileError);
-    write_recorded_load(file, {}, 64);
+    write_load(file, {});
     EXPECT_THROW((void)read_recorded_load(file), FileError) << "nothing was recorded";
 }
 
 TEST(RecordedLoad, NumbersBeyondTheirRangeAreRefusedWithLineAndColumn) {
     const TempFolder folder;
     const std::string file = folder.file("load.csv");
-    write_recorded_load(file, {{.worker = 1, .iteration = 2, .samples = 3}}, 64);
+    write_load(file, {{.worker = 1, .iteration = 2, .samples = 3}});
     const std::string good = read_text_file(file);
     EXPECT_EQ(read_recorded_load(file).workers, 2);
     const std::string row = "64,1,2,3,";

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -214,6 +216,34 @@ TEST_F(CheckpointCoordinatorTest, AShardThatFailsIsReportedAndTriedAgain) {
     EXPECT_FALSE(desk.due(60, Clock::Seconds(19)));
     EXPECT_TRUE(desk.due(60, Clock::Seconds(20)));
     EXPECT_TRUE(desk.wanted_at_end(StopReason::kBudget, 50));
+}
+
+/// The first after a minute; then sqrt(2 cost day), no less than a minute nor more than the option.
+TEST_F(CheckpointCoordinatorTest, TheIntervalFollowsTheCost) {
+    options.checkpoint_every_s = 600;
+    CheckpointCoordinator desk(options, folder.file("c"), 1, hdf5);
+    desk.begin(0, Clock::Seconds(0));
+    EXPECT_FALSE(desk.due(1, Clock::Seconds(59.9)));
+    double now = 60;
+    std::int64_t samples = 1;
+    for (const double write_s : {0.0, 0.1, 0.5, 1.0, 100.0, 0.0}) {
+        ASSERT_TRUE(desk.due(samples, Clock::Seconds(now)));
+        const std::string path = desk.start(samples);
+        desk.captured(snapshot(samples), Clock::Seconds(now));
+        SavedPart part = save(path, 0, 1);
+        part.pause_s = 0.01;
+        part.write_s = write_s;
+        desk.saved(part);
+        const auto report = wait(desk, now);
+        ASSERT_TRUE(report);
+        EXPECT_EQ(report->error, "");
+        const double cost_s = 0.01 + report->write_seconds;  // of the manifest, too
+        EXPECT_GE(cost_s, 0.01 + write_s);
+        const double period_s = std::clamp(std::sqrt(2 * cost_s * 24 * 3600), 60.0, 600.0);
+        ++samples;
+        EXPECT_FALSE(desk.due(samples, Clock::Seconds(now + period_s - 0.1)));
+        now += period_s + 0.1;
+    }
 }
 
 TEST_F(CheckpointCoordinatorTest, AwaitsTheCaptureOfItsOwnPathOnce) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "session/gradient_statistics.hpp"
@@ -296,8 +297,10 @@ TEST(RingUpdateDriver, WaitingForInputIsAMembersOwnTime) {
     };
     job.begin();
     job.finish();
-    EXPECT_LT(job.books.own_s[0], kInput);
-    EXPECT_GT(job.books.own_s[1], kInput) << "and computing";
+    for (const IterationRecord& record : job.books.records) {
+        const double own_s = record.input_s + record.compute_s;
+        EXPECT_EQ(own_s > kInput, record.worker == 1) << own_s;
+    }
 }
 
 /// As with servers: now and then, and halves of riders' mini-batches where updates mix versions.
@@ -362,7 +365,7 @@ TEST(RingUpdateDriver, VoidAndLostRoundsAreNotMeasured) {
     job.until_updates(60);
     job.lose(2);
     job.finish();
-    EXPECT_FALSE(job.books.drops.empty());
+    EXPECT_FALSE(job.books.dropped.empty());
     EXPECT_GT(job.books.gradients.back().noise_scale, 0);
     std::size_t asked = 0;
     std::size_t in_vain = 0;
@@ -382,12 +385,42 @@ TEST(RingUpdateDriver, AVoidRoundKeepsRidersGradientsForTheNext) {
     };
     job.begin();
     job.finish();
-    EXPECT_FALSE(job.books.drops.empty());
+    EXPECT_FALSE(job.books.dropped.empty());
     for (const PushOutcome& outcome : job.books.outcomes) {
         EXPECT_TRUE(outcome.worker != 2 || !outcome.returned);
     }
     expect_replayed(job, {0, 1});
     expect_accounts(job, 480);
+}
+
+/// Numbers that are not finite end the local steps early, also those of the others in the group:
+/// the round is dropped, its leases are dealt again, and only those whose own numbers they are
+/// returned for it.
+TEST(RingUpdateDriver, ALossOfALocalStepThatIsNotFiniteDropsTheRound) {
+    for (const int group : {1, 2}) {
+        SyncPlan plan = ring_plan({0, 1, 2, 3});
+        plan.work = Work::kDelta;
+        plan.local_steps = 2;
+        plan.group = group;
+        RingJob job("smallcnn", 4, plan, 960);
+        std::atomic<bool> bad{true};
+        job.rounds.on_summary = [&bad](std::uint64_t /*round*/, int rank, RoundSummary& summary) {
+            if (rank == 2 && bad) {
+                summary.finite = false;  // of each step, where there are groups; else of the round
+            }
+        };
+        job.begin();
+        job.until([&job] { return job.books.dropped.size() >= 3; });
+        bad = false;
+        for (const NonFiniteBatch& dropped : job.books.dropped) {
+            EXPECT_EQ(dropped.result.samples, 4 * 2 * 16);
+            EXPECT_TRUE(dropped.others_finite);
+            EXPECT_EQ(dropped.because.find("worker 2"), 0U) << dropped.because;
+            EXPECT_EQ(dropped.leases.size(), 1U) << "of one of the four";
+        }
+        job.finish();
+        expect_accounts(job, 960);
+    }
 }
 
 }  // namespace

@@ -263,6 +263,27 @@ TEST_F(TrainHooks, MetricsRecordWhatGradientsTell) {
     EXPECT_EQ(lines[1]["noise_scale"], 256);
 }
 
+/// The same samples fail while others do not: they are to blame, and not the learning rate.
+TEST_F(TrainHooks, NanGuardNamesTheSamples) {
+    run.run_options.data = "bad.h5";
+    const auto hook = make_nan_guard_hook();
+    const auto drop = [&](bool others_finite) {
+        StepReport step = run.dropped_step(8);
+        step.failed_again = {3, 77};
+        step.others_finite = others_finite;
+        hook->on_step(run, step);
+    };
+    for (int i = 0; i < 4; ++i) {
+        drop(true);
+    }
+    const auto last = [&](bool others_finite, const std::string& words) {
+        EXPECT_THAT([&] { drop(others_finite); },
+                    testing::ThrowsMessage<NumericalError>(testing::AllOf(
+                        HasSubstr("2 train samples of bad.h5: 3, 77"), HasSubstr(words))));
+    };
+    last(true, "to mend or to leave out these samples");
+    last(false, "a lower --lr");
+}
 TEST_F(TrainHooks, NanGuardNamesTheWorkers) {
     run.cluster_report.workers.resize(3);
     run.cluster_report.workers[1].refused[static_cast<std::size_t>(ReturnReason::kNonFinite)] = 5;

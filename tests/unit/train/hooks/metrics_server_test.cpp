@@ -77,6 +77,17 @@ TEST(MetricsServer, AnswersWithTheNewestText) {
     EXPECT_THAT(answer(server.port(), "GET /metrics?x=1 HTTP/1.0\n\n"), EndsWith("a 2\n"));
 }
 
+/// RFC 9110: the header of the answer to GET, without its content.
+TEST(MetricsServer, AnswersHeadWithoutTheText) {
+    MetricsServer server(0);
+    server.publish("a 1\n");
+    const std::string get = answer(server.port(), "GET /metrics HTTP/1.0\r\n\r\n");
+    const std::string head = answer(server.port(), "HEAD /metrics HTTP/1.0\r\n\r\n");
+    EXPECT_THAT(head, EndsWith("\r\n\r\n"));
+    EXPECT_EQ(head + "a 1\n", get);
+    EXPECT_EQ(answer(server.port(), "HEAD / HTTP/1.0\r\n\r\n").substr(9, 3), "404");
+}
+
 TEST(MetricsServer, RefusesWhatIsNoScrape) {
     MetricsServer server(0);
     const auto status = [&](std::string_view request) {
@@ -84,6 +95,8 @@ TEST(MetricsServer, RefusesWhatIsNoScrape) {
     };
     EXPECT_EQ(status("GET / HTTP/1.0\r\n\r\n"), "404");
     EXPECT_EQ(status("POST /metrics HTTP/1.0\r\n\r\n"), "405");
+    EXPECT_THAT(answer(server.port(), "POST /metrics HTTP/1.0\r\n\r\n"),
+                HasSubstr("\r\nAllow: GET, HEAD\r\n"));
     EXPECT_EQ(status("\r\n\r\n"), "400");
     EXPECT_EQ(status("nonsense\n\n"), "400");
     EXPECT_EQ(status(std::string(8193, 'x')), "431");

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cohort/core/file_descriptor.hpp"
+
+namespace cohort {
+
+/// Whether a path still leads to this open file or folder: it has not been deleted, renamed or
+/// replaced, nor has a folder above it.
+[[nodiscard]] bool is_at(const FileDescriptor& file, const std::string& path) noexcept;
+
+/// Writes the first `bytes` of an open file anew when its path leads nowhere any more; `file` is
+/// the new one then, with its offset at the end. The folder must exist. @return whether it was
+/// necessary. Errors: FileError, also when something else has the path now.
+bool restore_file(FileDescriptor& file, const std::string& path, std::int64_t bytes);
+
+}  // namespace cohort

@@ -1,0 +1,156 @@
+// Losses of all members of a ring: the worker with the newest parameters goes on alone, from what
+// it held, which one process computes too, and every sample of the budget is in the result once.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <string>
+
+#include "support/train/ring_replay.hpp"
+
+namespace cohort {
+namespace {
+
+using test::Died;
+using test::expect_accounts;
+using test::expect_replayed;
+using test::ring_plan;
+using test::RingJob;
+using Stage = test::LocalRounds::Stage;
+
+/// All members leave; the one that was to send the new ones its state is lost before it did. The
+/// other one still has all of it.
+TEST(RingSuccession, OfTheOneThatWasToSendItsState) {
+    RingJob job("smallcnn", 4, ring_plan({0, 1}, {2, 3}), 1920);
+    job.begin();
+    job.until_updates(3);
+    job.messenger.dropped.insert(static_cast<std::uint16_t>(RingMessageKind::kSendState));
+    job.flow->install({ring_plan({2, 3}, {0, 1}), {}});
+    job.until([&] { return !job.books.plans.empty(); });
+    job.messenger.dropped.clear();
+    job.lose(0);
+    job.finish();
+    ASSERT_EQ(job.books.successions.size(), 1U);
+    EXPECT_EQ(job.books.successions.front().undone, 0) << "all of it is left";
+    expect_accounts(job, 1920);
+}
+
+/// Who is left goes on alone with what it held, which one process computes too; the others ride.
+void expect_succeeded(RingJob& job, std::int64_t samples) {
+    ASSERT_EQ(job.books.successions.size(), 1U);
+    const std::vector<RoundMember>& last = job.messenger.rounds.rbegin()->second.members;
+    ASSERT_EQ(last.size(), 1U);
+    EXPECT_TRUE(job.books.successions.front().why.find(
+                    "worker " + std::to_string(last.front().worker)) != std::string::npos);
+    expect_replayed(job, {last.front().worker});
+    expect_accounts(job, samples);
+}
+
+TEST(RingSuccession, OfTheLastMembers) {
+    for (const Stage stage : {Stage::kBegin, Stage::kReady, Stage::kShared, Stage::kCompleted}) {
+        RingJob job("smallcnn", 4, ring_plan({1, 2}, {0, 3}), 1920);
+        job.rounds.at = [stage](Stage at, std::uint64_t in, int rank) {
+            if ((rank == 1 || rank == 2) && at == stage && in == 9) {
+                throw Died("killed by the test");
+            }
+        };
+        job.begin();
+        job.finish();
+        EXPECT_EQ(job.lost, (std::set<int>{1, 2}));
+        expect_succeeded(job, 1920);
+    }
+}
+
+/// Updates that no live worker has in its parameters are undone: their samples are trained again.
+TEST(RingSuccession, OfTheLastMemberWhoseRidersAreSlow) {
+    RingJob job("smallcnn", 3, ring_plan({1}, {0, 2}), 1920);
+    job.begin();
+    job.until_updates(12);
+    const auto ticket = static_cast<std::uint16_t>(MessageKind::kPushReport);
+    job.holds = [ticket](const Message& message) { return message.kind == ticket; };
+    job.until_updates(18);  // six more, of which two had been granted with pushes of riders at most
+    job.lose(1);
+    job.release({ticket});
+    job.finish();
+    expect_succeeded(job, 1920);
+    EXPECT_GT(job.books.successions.front().undone, 0);
+    EXPECT_GE(job.books.leases().accounts().returned_lost, job.books.successions.front().samples);
+}
+
+/// The report of a round is lost with the member; a rider has the round's parameters, and with them
+/// what the coordinator books.
+TEST(RingSuccession, OfTheLastMemberBeforeItsReport) {
+    RingJob job("smallcnn", 2, ring_plan({1}, {0}), 960);
+    std::uint64_t silent = 0;
+    bool went_on = false;
+    job.holds = [&](const Message& message) {
+        if (message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport)) {
+            went_on = silent != 0 && decode<PushReport>(message.body).version ==
+                                         static_cast<std::int64_t>(job.books.updates.size()) + 1;
+        }
+        if (message.kind != static_cast<std::uint16_t>(MessageKind::kRoundDone)) {
+            return false;
+        }
+        const auto round = decode<RoundReport>(message.body).round;
+        const bool rode = !job.messenger.rounds.at(round).members.front().riders.empty();
+        silent = silent == 0 && round > 4 && rode ? round : silent;
+        return silent != 0;
+    };
+    job.begin();
+    job.until([&] { return went_on; });
+    const std::size_t booked = job.books.updates.size();
+    job.holds = {};
+    job.lose(1);
+    job.until([&] { return !job.books.successions.empty(); });
+    EXPECT_EQ(job.books.successions.front().after, booked + 1);
+    EXPECT_EQ(job.books.successions.front().undone, 0);
+    EXPECT_GT(job.books.updates.back().loss_sum, 0) << "of the member, told by the rider";
+    job.finish();
+    expect_succeeded(job, 960);
+}
+
+/// The successor is lost as well, at once or in its first rounds.
+TEST(RingSuccession, OfTheSuccessor) {
+    for (const std::size_t later : {0U, 1U, 5U}) {
+        RingJob job("smallcnn", 4, ring_plan({1}, {0, 2, 3}), 1920);
+        job.job.options.inject = "rank=0,cpu=0.3;rank=3,cpu=0.3";
+        job.begin();
+        job.until_updates(8);
+        job.lose(1);
+        if (later > 0) {
+            job.until_updates(8 + later);
+        }
+        job.lose(2);
+        job.finish();
+        expect_accounts(job, 1920);
+        const std::vector<RoundMember>& last = job.messenger.rounds.rbegin()->second.members;
+        ASSERT_EQ(last.size(), 1U);
+        expect_replayed(job, {last.front().worker});
+    }
+}
+
+/// A lone member was frozen: it comes back before or after the others have gone on, with parameters
+/// that do not count, and may be a member again.
+TEST(RingSuccession, TheLastMemberComesBack) {
+    for (const bool early : {true, false}) {
+        RingJob job("smallcnn", 3, ring_plan({1}, {0, 2}), 1920);
+        job.begin();
+        job.until_updates(8);
+        job.lose(1);
+        if (!early) {
+            job.until_updates(12);
+        }
+        job.come_back(1);
+        job.until_updates(20);
+        job.flow->install({ring_plan({1, 2}, {0}), {}});
+        job.until([&] { return job.books.plans.size() == 2; });
+        job.finish();
+        expect_accounts(job, 1920);
+        const std::vector<float> first = job.gather(1);
+        EXPECT_EQ(job.gather(2), first);
+    }
+}
+
+}  // namespace
+}  // namespace cohort
