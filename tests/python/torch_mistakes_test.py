@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -88,6 +89,22 @@ class Mistakes(TorchTest):
         for line in ("before.step()", "torch.no_grad()(net.weight.clamp_)(0)"):
             with self.subTest(line):
                 self.check_loop(text, "lease.done(loss)", "lease.done(loss)\n        " + line)
+
+    def test_members_whose_parameters_differ(self):
+        """By a change that no version counter shows: the ring finds it by checksums."""
+        for ranks, text in ((3, r"got rank 2 \([^)]*\), unlike the others"),
+                            (2, r"got rank 0 \([^)]*\) against rank 1 \([^)]*\)")):
+            with self.subTest(ranks):
+                done = self.run_script(
+                    ATTACH, "updates = 0", LOOP, "    updates += 1",
+                    f"    if updates == 5 and job.rank == {ranks - 1}:",
+                    "        net.weight.data[1, 1] += 2e-7", ranks=ranks, samples=1_000_000, batch=4,
+                    arch="ring", mode="ssgd", overwrite=True)
+                self.assertNotEqual(done.returncode, 0)
+                found = re.search(r"the members' parameters differ; .*; " + text + r".*\(after update (\d+),",
+                                  done.stderr)
+                self.assertTrue(found, done.stderr)
+                self.assertLessEqual(int(found[1]), 105)
 
     def test_processes_that_mpi_does_not_join(self):
         """As with the library of one Open MPI under the mpirun of another."""

@@ -89,11 +89,13 @@ struct RoundSummary {
     double compute_s = 0;  ///< own time, without waiting
     double gradient_norm = 0;
     RingLoad load;
+    std::uint32_t checksum = 0;  ///< of a part of its parameters before the round, the same part
+                                 ///< for all members
     std::uint64_t skip = 0;  ///< for the members only: rounds after this one up to that number do
                              ///< not begin; 0: all may
     auto fields() {
-        return std::tie(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm,
-                        load);
+        return std::tie(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm, load,
+                        checksum);
     }
 };
 

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "cohort/core/error.hpp"
 
@@ -25,6 +29,37 @@ std::string reason_to_abort(const RoundReport& report, const Round& round) {
         }
     }
     return {};
+}
+
+/// All members apply the same updates to the same parameters: where they differ, their sums are of
+/// no use. Errors: NumericalError, which names those whose checksum is not the most frequent one.
+void check_same_parameters(const Round& round, const RoundReport& report, const RankMap& map) {
+    std::map<std::uint32_t, std::vector<int>> ranks;  // by checksum
+    for (std::size_t i = 0; i < report.members.size(); ++i) {
+        ranks[report.members[i].checksum].push_back(map.rank_of_worker(round.members[i].worker));
+    }
+    if (ranks.size() < 2) {
+        return;
+    }
+    std::vector<std::vector<int>> groups;
+    for (auto& [checksum, members] : ranks) {
+        groups.push_back(std::move(members));
+    }
+    std::ranges::stable_sort(groups, std::greater(), &std::vector<int>::size);
+    const bool most_agree = groups[0].size() > groups[1].size();
+    std::string got;
+    for (std::size_t i = most_agree ? 1 : 0; i < groups.size(); ++i) {
+        got += got.empty() ? "" : most_agree ? ", " : " against ";
+        got += map.describe(groups[i]);
+    }
+    got += most_agree ? ", unlike the others" : "";
+    fail<NumericalError>(
+        {.where = fmt::format("ring round {}", report.round),
+         .what = "the members' parameters differ",
+         .expected = "the same bits on all members",
+         .got = got,
+         .hint = "a program that leaves it to the job to change parameters (no optimizer.step()); "
+                 "else the memory of the host that differs"});
 }
 
 /// Where the time of members with samples went. What they waited for the round before: the last to
@@ -83,6 +118,7 @@ void RoundResults::report(const RoundReport& report, bool counts) {
     const Round round = context_.ring.rounds.take_oldest();
     check_invariant(round.number == report.round, "a round has its report");
     last_ = report.round;
+    check_same_parameters(round, report, context_.comm.map);
     settle(round, report);
     if (report.version != context_.engine().version()) {
         fail<PeerError>({.where = fmt::format("ring round {}", report.round),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "data/hdf5/file_io.hpp"
 #include "optim/vector_math.hpp"
 #include "train/run/job_context.hpp"
 
@@ -97,6 +98,23 @@ void MemberRounds::keep_only(const std::vector<std::uint64_t>& rings) {
     });
 }
 
+/// Of the part of parameters and state that is this round's turn: the members' must not differ,
+/// whatever the reason, and as many rounds as there are parts look through all.
+/// Cost: of each round, 1/64 of the parameters is read.
+std::uint32_t MemberRounds::checksum(std::uint64_t round) {
+    constexpr std::size_t kParts = 64;
+    const std::size_t part = round % kParts;
+    std::vector<float> copied;
+    for (const std::span<const float> all : {std::span<const float>(replica_.parameters()),
+                                             std::span<const float>(replica_.state())}) {
+        const std::size_t begin = all.size() * part / kParts;
+        const std::size_t floats = all.size() * (part + 1) / kParts - begin;
+        copied.resize(copied.size() + floats);
+        context_.compute().copy(std::span(copied).last(floats), all.subspan(begin, floats));
+    }
+    return crc32_of(std::as_bytes(std::span(copied)));
+}
+
 MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t round) {
     AloneObserver observer(context_.compute().step_context());
     const RoundSummary summary = train(*batch_of(mine), observer);
@@ -106,6 +124,7 @@ MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t rou
 /// With what this member waited for. Orders that came meanwhile may say that no other round begins.
 RoundSummary MemberRounds::complete(RoundSummary summary, std::uint64_t round) {
     context_.coordinator().take_orders();
+    summary.checksum = checksum(round);
     summary.skip = skip_ > round ? skip_ : 0;
     summary.input_s = input_s_;
     summary.load = std::exchange(load_, {});

@@ -61,6 +61,7 @@ private:
                                             const AllReduce& sum, std::span<float> buffer);
     [[nodiscard]] std::optional<LoadedBatch> batch_of(const RoundMember& mine);
     [[nodiscard]] RoundSummary complete(RoundSummary summary, std::uint64_t round);
+    [[nodiscard]] std::uint32_t checksum(std::uint64_t round);
     [[nodiscard]] RoundSummary train(const LoadedBatch& batch, GradientObserver& observer);
     [[nodiscard]] std::optional<RoundSummary> step_locally(const RoundOrder& order,
                                                            const RoundMember& mine,
