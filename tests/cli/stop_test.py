@@ -12,16 +12,17 @@ from cli_support import ProgramTest, events, left_s, tensors, wait_until
 
 SAMPLES = 4000  # three seconds and more, most of them asleep
 ARGUMENTS = ["--samples", SAMPLES, "--lr", 0.02, "--lr-schedule", "cosine:0.1",
-             "--augment", "pad-crop:1,flip", "--inject", "rank=0,delay=15ms"]
+             "--augment", "pad-crop:1,flip"]
+DELAYED = (*ARGUMENTS, "--inject", "rank=0,delay=15ms")
 
 
 class Stopping(ProgramTest):
 
-    def start_and_stop(self, number, while_it_runs=lambda: None, more=()):
+    def start_and_stop(self, number, while_it_runs=lambda: None, arguments=DELAYED):
         """Starts a run, sends the signal once it trains, returns exit code and messages."""
         command = [cli_support.PROGRAM, "train", "--data", self.data, "--out", self.out(),
                    "--model", "smallcnn", "--batch", 20, "--threads", 1, "--deterministic",
-                   "--log-every-s", 0.01, *ARGUMENTS, *more]
+                   "--log-every-s", 0.01, *arguments]
         with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as run:
             metrics = self.out() / "metrics.jsonl"
             wait_until(lambda: metrics.exists() and '"train"' in metrics.read_text(), "it trains",
@@ -34,7 +35,7 @@ class Stopping(ProgramTest):
     def test_each_signal_checkpoints_and_resumes_bit_for_bit(self):
         straight = self.folder / "straight"
         cli_support.run("train", "--data", self.data, "--out", straight, "--model", "smallcnn",
-                        "--batch", 20, "--threads", 1, "--deterministic", *ARGUMENTS)
+                        "--batch", 20, "--threads", 1, "--deterministic", *DELAYED)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             with self.subTest(signal=number.name):
                 code, messages = self.start_and_stop(number)
@@ -53,7 +54,8 @@ class Stopping(ProgramTest):
 
     def test_a_stop_is_heard_during_a_long_delay(self):
         delays = "rank=0,delay=15ms,to=1s;rank=0,delay=100000s,from=1s"
-        code, messages = self.start_and_stop(signal.SIGTERM, lambda: time.sleep(1.5), ("--inject", delays))
+        code, messages = self.start_and_stop(signal.SIGTERM, lambda: time.sleep(1.5),
+                                             (*ARGUMENTS, "--inject", delays))
         self.assertEqual(code, 75, messages)
         self.assertLess(events(self.out(), "summary")[-1]["samples_applied"], SAMPLES)
 
@@ -70,7 +72,7 @@ class Stopping(ProgramTest):
                     change()
                     wait_until(metrics.exists, "it is written anew")
                     before.append(len(events(out, "train")))
-                    second = self.train(*ARGUMENTS, "--overwrite", code=2)
+                    second = self.train(*DELAYED, "--overwrite", code=2)
                     self.assertIn("another run writes here", second.stderr)
 
                 code, messages = self.start_and_stop(signal.SIGTERM, while_it_runs)
@@ -89,7 +91,7 @@ class Stopping(ProgramTest):
         def while_it_runs():
             (self.out() / "run.lock").unlink()
             for _ in range(3):
-                second = self.train(*ARGUMENTS, "--overwrite", code=2)
+                second = self.train(*DELAYED, "--overwrite", code=2)
                 self.assertIn("another run writes here", second.stderr)
 
         code, messages = self.start_and_stop(signal.SIGTERM, while_it_runs)
@@ -111,7 +113,7 @@ class Stopping(ProgramTest):
 
     def test_one_run_per_folder_until_it_ends_however(self):
         def second_run():
-            second = self.train(*ARGUMENTS, "--overwrite", code=2)
+            second = self.train(*DELAYED, "--overwrite", code=2)
             self.assertRegex(second.stderr, r"another run writes here; got process \d+ on \S+")
 
         code, messages = self.start_and_stop(signal.SIGKILL, second_run)
