@@ -101,7 +101,7 @@ class Mistakes(TorchTest):
                     "        net.weight.data[1, 1] += 2e-7", ranks=ranks, samples=1_000_000, batch=4,
                     arch="ring", mode="ssgd", overwrite=True)
                 self.assertNotEqual(done.returncode, 0)
-                found = re.search(r"the members' parameters differ; .*; " + text + r".*\(after update (\d+),",
+                found = re.search(r"the members' parameters differ; .*, " + text + r".*\(after update (\d+),",
                                   done.stderr)
                 self.assertTrue(found, done.stderr)
                 self.assertLessEqual(int(found[1]), 105)

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -45,7 +45,9 @@ void check_same_parameters(const Round& round, const RoundReport& report, const 
     for (auto& [checksum, members] : ranks) {
         groups.push_back(std::move(members));
     }
-    std::ranges::stable_sort(groups, std::greater(), &std::vector<int>::size);
+    std::ranges::sort(groups, [](const std::vector<int>& a, const std::vector<int>& b) {
+        return std::tuple(b.size(), a) < std::tuple(a.size(), b);
+    });
     const bool most_agree = groups[0].size() > groups[1].size();
     std::string got;
     for (std::size_t i = most_agree ? 1 : 0; i < groups.size(); ++i) {
