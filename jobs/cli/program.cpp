@@ -1,6 +1,7 @@
 #include "jobs/cli/program.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -9,7 +10,9 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -80,9 +83,28 @@ ExitCode check_written(ExitCode code) {
     return code == ExitCode::kDone ? ExitCode::kInput : code;
 }
 
+std::terminate_handler end_by_default = nullptr;
+
+/// Memory may end where nothing can be thrown: in destructors and in threads of libraries.
+[[noreturn]] void end_without_memory() {
+    try {
+        if (const std::exception_ptr error = std::current_exception()) {
+            std::rethrow_exception(error);
+        }
+    } catch (const std::bad_alloc&) {
+        constexpr std::string_view kText = "error: out of memory\n";
+        [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+        ::_exit(static_cast<int>(ExitCode::kDevice));
+    } catch (...) {
+    }
+    end_by_default();
+    std::abort();
+}
+
 }  // namespace
 
 int run_program(int argc, const char* const* argv) {
+    end_by_default = std::set_terminate(end_without_memory);
     // A full quota and a closed pipe are reported by the write that hits them.
     std::signal(SIGXFSZ, SIG_IGN);
     std::signal(SIGPIPE, SIG_IGN);

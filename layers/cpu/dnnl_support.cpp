@@ -1,7 +1,11 @@
 #include "layers/cpu/dnnl_support.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
+#include <mutex>
 #include <string>
 
 namespace cohort {
@@ -99,9 +103,24 @@ dnnl::primitive_attr user_scratchpad() {
     return attributes;
 }
 
+void require_code_memory() {
+    constexpr std::size_t kBytes = std::size_t{32} << 20;  // of one primitive, its tables and kernels
+    void* const probe =
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (probe == MAP_FAILED) {
+        fail<DeviceError>({.where = "cpu",
+                           .what = "no memory for code that oneDNN generates",
+                           .got = errno_text(errno),
+                           .hint = "a higher limit of the address space (ulimit -v)"});
+    }
+    ::munmap(probe, kBytes);
+}
+
 void sgemm(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
            const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
            std::int64_t ldc) {
+    static std::once_flag first;  // of all calls: they generate what the others use
+    std::call_once(first, require_code_memory);
     const dnnl_status_t status =
         dnnl_sgemm(transpose_a, transpose_b, m, n, k, 1.0F, a, lda, b, ldb, beta, c, ldc);
     if (status != dnnl_success) {

@@ -53,6 +53,7 @@ Product make(const Problem& p) {
                  .b = operand(p.k, p.n, p.transposed_b),
                  .c = {{p.m, p.n}, dnnl::memory::data_type::f32, dnnl::memory::dims{p.ldc, 1}}};
     const auto desc = describe_matmul(made.a, made.b, made.c, attributes);
+    require_code_memory();
     made.primitive = dnnl::matmul(desc);
     made.scratch = desc.scratchpad_desc();
     return made;

@@ -37,6 +37,7 @@ WeightReorder::WeightReorder(const dnnl::memory::desc& from, const dnnl::memory:
 
 WeightReorder::Part WeightReorder::make_part(const dnnl::memory::desc& from,
                                              const dnnl::memory::desc& to) {
+    require_code_memory();
     return {dnnl::reorder(dnnl::reorder::primitive_desc(dnnl_engine(), from, dnnl_engine(), to)),
             from, to};
 }

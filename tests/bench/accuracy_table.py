@@ -5,6 +5,7 @@
     accuracy_table.py COHORT DATA RESULTS --fit          # the constants of e_s (docs/efficiency.md), from asgd and quorum:X
     accuracy_table.py COHORT DATA RESULTS --expected     # samples/s x e_s without training, 0.1 s a run
     accuracy_table.py COHORT DATA RESULTS --pace         # samples/s alone, of more modes
+    accuracy_table.py COHORT DATA RESULTS --changes      # samples that a change of the plan costs
 
 A mode may have options: 'adaptive --predictor oracle'. A case is a --pattern of `cohort simulate`, or made of the recordings in data/recordings:
     boot:NAME          blocks of 16 iterations in another order, columns of workers drawn again
@@ -20,6 +21,7 @@ contents, of fixed modes by their options only, so a change of the simulator wan
 import argparse
 import concurrent.futures
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -39,6 +41,8 @@ UNTRAINED = ("--no-train --model smallcnn --time-as resnet50 --workers 8 --serve
 EXPECTED = (*CASES, *("jitter:1.2 jitter:1.3:pareto:0.3:0.3 transient:20 bandwidth:5 bandwidth:3 server-hot:3 colocated:4 "
                       "persistent:2 persistent:5 delay:3 clustered:3 heterogeneous:3 blip:20 blip:5").split())
 REFERENCE_BATCH = 8 * 64
+EVERY = int(SETTING[SETTING.index("--eval-every-samples") + 1])
+CHANGES = 23
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COSTS = (ROOT / "include/cohort/sched/efficiency.hpp").read_text()
 FINER, LAG = (float(re.search(rf"{name} = ([0-9.]+);", COSTS)[1]) for name in ("kFiner", "kLag"))
@@ -101,7 +105,8 @@ class Runs:
     def run(self, case, mode, seed):
         pattern = ["--trace", self._files[case]] if self._files[case] else ["--pattern", case]
         setting = self._options.setting
-        command = ["simulate", *setting, *pattern, "--pattern-seed", seed, "--mode", *mode.split(), "--seed", seed, "--json"]
+        named = ["--mode-schedule", mode] if mode.startswith("0:") else ["--mode", *mode.split()]
+        command = ["simulate", *setting, *pattern, "--pattern-seed", seed, *named, "--seed", seed, "--json"]
         command = [str(word) for word in command]
         program = self._program if mode.startswith(CHOOSERS) else ""
         kept = self._folder / (hashlib.sha1(" ".join([program, *command]).encode()).hexdigest() + ".json")
@@ -239,6 +244,34 @@ def print_pace(options, runs):
               f"| {(paces[:, -1] / paces[:, 0]).min():.2f} |")
 
 
+def alternating(first, second):
+    """A schedule that changes at every evaluation, until nearly all runs have reached their target."""
+    return ",".join(f"{i * EVERY}:{(first, second)[i % 2]}" for i in range(CHANGES + 1))
+
+
+def print_changes(options, runs):
+    """Samples of runs that alternate two modes over those of runs with either alone (mean of logarithms), by change.
+    The two alone have no changes, so a longer run that has more of them, as a chooser's has, is not taken for a cost."""
+    random = numpy.random.default_rng(0)
+    all_costs, all_changes = [], []
+
+    def show(name, costs, changes):
+        drawn = [random.choice(len(costs), len(costs)) for _ in range(2000)]
+        low, high = numpy.quantile([costs[some].sum() / changes[some].sum() for some in drawn], [0.025, 0.975])
+        print(f"| {name} | {changes.mean():.1f} | {100 * costs.sum() / changes.sum():.2f} [{100 * low:.2f}, "
+              f"{100 * high:.2f}] |", flush=True)
+
+    print("| case | changes | cost of one, % of the samples |\n|---|---|---|")
+    for case in options.cases:
+        for pair in itertools.combinations(options.modes, 2):
+            logs = numpy.array([[log_samples(runs[case, mode, seed]) for mode in (*pair, alternating(*pair))]
+                                for seed in options.seeds])
+            all_costs.append(logs[:, 2] - logs[:, :2].mean(1))
+            all_changes.append(numpy.minimum(numpy.exp(logs[:, 2]) // EVERY, CHANGES))
+            show(f"{case}, {' and '.join(pair)}", all_costs[-1], all_changes[-1])
+    show("all", sum(all_costs), sum(all_changes))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cohort")
@@ -250,6 +283,7 @@ def main():
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--fit", dest="show", action="store_const", const=print_fit, default=print_table)
     what.add_argument("--expected", dest="show", action="store_const", const=print_expected)
+    what.add_argument("--changes", dest="show", action="store_const", const=print_changes)
     what.add_argument("--pace", dest="show", action="store_const", const=print_pace)
     arguments = sys.argv[1:]
     cut = arguments.index("--") if "--" in arguments else len(arguments)
@@ -262,8 +296,10 @@ def main():
     options.seeds = list(range(int(first), int(last or first) + 1))
     waiting = ["ssgd", "asgd", "quorum:6", "quorum:4"]
     options.modes = (waiting if options.show is print_fit else options.modes.split(",") if options.modes
+                     else ["ssgd", "quorum:7", "asgd"] if options.show is print_changes
                      else [*waiting, "ssp:3", "lb-bsp", "dynamic", "adaptive"] if untrained else [*waiting, "adaptive"])
-    options.show(options, Runs(options).all(options.modes))
+    schedules = [alternating(*pair) for pair in itertools.combinations(options.modes, 2)]
+    options.show(options, Runs(options).all(options.modes + schedules * (options.show is print_changes)))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training on a disk that is too small, or becomes so.   space_test.py COHORT
+"""Training on a disk that is too small, or becomes so, and in too small an address space.   space_test.py COHORT
 
 The disk is a tmpfs, which only root may mount.
 """
@@ -67,6 +67,33 @@ class SmallDisk(ProgramTest):
                     ballast.write(bytes(4096))
             except OSError:
                 ballast.truncate(ballast.tell() - 65536)
+
+
+class SmallAddressSpace(ProgramTest):
+    """As `ulimit -v` and batch systems set it."""
+
+    def code(self, mib):
+        """Exit code of a run with a convolution and two threads."""
+        limit = int(mib * MIB)
+        command = [cli_support.PROGRAM, "train", "--data", self.data, "--out", self.out(), "--overwrite", "--model",
+                   "lenet", "--batch", 20, "--threads", 2, "--samples", 40]
+        done = subprocess.run(
+            ["bash", "-c", f'ulimit -v {limit // 1024}; exec "$@"', "bash", *map(str, command)],
+            capture_output=True, text=True, timeout=left_s(), check=False)
+        self.assertIn(done.returncode, (0, 5), f"{mib} MiB: {done.stderr}")
+        if done.returncode != 0:
+            self.assertRegex(done.stderr, "memory|refused", f"{mib} MiB")
+        return done.returncode
+
+    def test_where_it_ends_the_run_says_so(self):
+        enough = 4096
+        self.assertEqual(self.code(enough), 0)
+        step = enough / 2
+        while step >= 1:
+            enough -= step if self.code(enough - step) == 0 else 0
+            step /= 2
+        for short in range(1, 48, 3):
+            self.code(enough - short)
 
 
 if __name__ == "__main__":

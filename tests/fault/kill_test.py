@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Kills, or freezes and thaws, a random worker at a random time: the job goes on, or starts again.
 
-    kill_test.py COHORT [--cases N] [--first I] [--seed S] [--freeze] [--at-least SHARE] [--folder DIR]
+    kill_test.py COHORT [--cases N] [--first I] [--seed S] [--freeze] [--at-least SHARE] [--only REGEX]
+                        [--folder DIR]
 
 Each case draws architecture, mode, transport (shared memory or --tcp-only), worker and time from the seed
 and its number, so `--first I --cases 1` repeats one. Time counts from the beginning of training; one case
 in twenty is disturbed while the ranks still find each other, where nobody can go on. The job runs under jobs/launch.sh --restarts 1 with
 checkpoints. It must end with code 0, having applied each sample of its budget exactly once: with all
 survivors ("went on") or from a checkpoint ("restarted"). "too late": the worker had finished before.
-The exit code is 1 when a case failed or when fewer than SHARE of those in time went on; --folder keeps
-what failed.
+The exit code is 1 when a case failed or when fewer than SHARE of those in time went on. --only takes
+modes whose name, e.g. ring/star-h, contains a match. --folder keeps what failed.
 """
 
 import collections
@@ -36,7 +37,7 @@ Case = collections.namedtuple("Case", ("number", "mode", "tcp", "victim", "early
 def draw(number, seed, modes):
     """The case of a number; rank 0 hosts the coordinator and is no victim."""
     chance = random.Random(f"{seed}/{number}")
-    arch = chance.choice(("servers", "ring"))
+    arch = chance.choice(sorted({mode.arch for mode in modes}, reverse=True))
     mode = chance.choice([mode for mode in modes if mode.arch == arch])
     early = number % 20 == 19
     return Case(number, mode, chance.random() < 0.5, chance.randrange(1, fault_support.RANKS), early,
@@ -94,12 +95,14 @@ def main():
     parser = fault_support.parser(__doc__, cases=100)
     parser.add_argument("--freeze", action="store_true")
     parser.add_argument("--at-least", type=float, default=0, metavar="SHARE")
+    parser.add_argument("--only", default="", metavar="REGEX")
     arguments = parser.parse_args()
     counts = collections.Counter()
     started = time.monotonic()
     with fault_support.work_folder(arguments) as folder:
         data = fault_support.make_data(arguments.cohort, folder)
-        modes = fault_support.modes(arguments.cohort)
+        modes = [mode for mode in fault_support.modes(arguments.cohort)
+                 if re.search(arguments.only, f"{mode.arch}/{mode.name}")]
         for number in range(arguments.first, arguments.first + arguments.cases):
             case = draw(number, arguments.seed, modes)
             place = folder / f"case-{number}"

@@ -177,6 +177,7 @@ private:
             name_ = name;
             order_ = order_of(desc);
         }
+        require_code_memory();
         made_.emplace(samples, Made{.primitive = dnnl::primitive(desc.get()),
                                     .source = a.source,
                                     .output = a.output,

@@ -112,7 +112,6 @@ TEST(FleetRoom, GrantsAreGivenAndAllOfThemReturned) {
 TEST(FleetRoom, AChooserDoesNotGetAPlanThatDoesNotFit) {
     for (const std::string rule : {"progress", "shortest"}) {
         const FleetResult result = run_fleet(plan_of(crowd(rule, "adaptive")), {});
-        int freer = 0;
         for (const FleetRefusal& refusal : result.grants->refused_plans) {
             const FleetJobResult& asker = result.jobs[static_cast<std::size_t>(refusal.job)];
             EXPECT_LE(refusal.at_s, *asker.end_s);
@@ -120,9 +119,8 @@ TEST(FleetRoom, AChooserDoesNotGetAPlanThatDoesNotFit) {
             EXPECT_FALSE(refusal.losses.contains(refusal.job));
             EXPECT_TRUE(refusal.gain < 0 || !refusal.losses.empty())
                 << refusal.to << " gains " << refusal.gain << " and costs nobody anything";
-            freer += refusal.from == "ssgd" && refusal.to == "asgd" ? 1 : 0;
         }
-        EXPECT_GT(freer, 0) << rule << ": who waits for nobody takes more of the card";
+        EXPECT_FALSE(result.grants->refused_plans.empty()) << rule;
         FleetPlan again = plan_of(crowd(rule, "adaptive"));
         again.alone = false;
         EXPECT_EQ(run_fleet(again, {}).digest, result.digest) << rule;
