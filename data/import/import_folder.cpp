@@ -108,14 +108,13 @@ FolderContents contents_of(const std::string& root) {
             }
         } else if (folder) {
             found.folders.push_back(path);
-        } else if (named_image(path)) {
+        } else if (const bool regular = at->is_regular_file(unknown);
+                   named_image(path) || (regular && begins_as_image(path))) {
             found.images.push_back(path);
-        } else if (!at->is_regular_file(unknown)) {
-            found.others.push_back(path);
-        } else if (begins_as_image(path)) {
-            found.images.push_back(path);
+        } else if (regular && !other_image_format(path).empty()) {
+            found.foreign.push_back(path);
         } else {
-            (other_image_format(path).empty() ? found.others : found.foreign).push_back(path);
+            found.others.push_back(path);
         }
     }
     require_file(!error, root, "cannot list the folder", "", error.message());

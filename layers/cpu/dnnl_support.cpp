@@ -104,7 +104,8 @@ dnnl::primitive_attr user_scratchpad() {
 }
 
 void require_code_memory() {
-    constexpr std::size_t kBytes = std::size_t{32} << 20;  // of one primitive, its tables and kernels
+    constexpr std::size_t kBytes = std::size_t{32}
+                                   << 20;  // of one primitive, its tables and kernels
     void* const probe =
         ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (probe == MAP_FAILED) {

@@ -58,8 +58,8 @@ enum class VectorLevel { kSse, kAvx, kAvx2, kAvx512 };
 /// Primitive attributes with the scratchpad supplied by the caller.
 [[nodiscard]] dnnl::primitive_attr user_scratchpad();
 
-/// oneDNN's generators of code crash where they get no memory for it. To be called before a primitive
-/// is made. Errors: DeviceError when this process gets no more address space (ulimit -v).
+/// oneDNN's generators of code crash where they get no memory for it. To be called before a
+/// primitive is made. Errors: DeviceError when this process gets no more address space (ulimit -v).
 void require_code_memory();
 
 /// Runs `f`, turning oneDNN's exceptions into DeviceError naming the operation.

@@ -24,7 +24,7 @@ double sample_worth(const Candidate& plan) {
 /// default plan where times are never looked at, so that no plan would be changed, and where the
 /// best plan is not admitted.
 PlanShape first_shape(const PlanRater& rater, const ModeSetting& setting, std::int64_t live) {
-    const PlanShape plain{.mode = default_mode(setting.architecture)};
+    PlanShape plain{.mode = default_mode(setting.architecture)};
     if (!setting.measured) {
         return plain;
     }

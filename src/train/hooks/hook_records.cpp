@@ -13,6 +13,7 @@
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
+#include "data/dataset/text_file.hpp"
 #include "formats/recorded_load.hpp"
 #include "formats/trace.hpp"
 #include "train/hooks/record_hook.hpp"

@@ -95,14 +95,14 @@ void RingLosses::start_recovery() {
         return;
     }
     std::optional<RoundReport> known = recovery_ ? recovery_->report : std::nullopt;
-    recovery_.emplace();
+    recovery_ = Recovery{};
     recovery_->report = std::move(known);
     ask();
 }
 
 void RingLosses::start_succession() {
     context_.ring.roster.disband();
-    recovery_.emplace();
+    recovery_ = Recovery{};
     recovery_->succession = true;
     ask();
     proceed();  // nobody may be left
