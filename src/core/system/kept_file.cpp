@@ -18,8 +18,10 @@ namespace cohort {
 bool is_at(const FileDescriptor& file, const std::string& path) noexcept {
     struct stat open {};
     struct stat found {};
-    return ::fstat(file.get(), &open) == 0 && ::stat(path.c_str(), &found) == 0 &&
-           open.st_dev == found.st_dev && open.st_ino == found.st_ino;
+    if (::fstat(file.get(), &open) != 0 || ::stat(path.c_str(), &found) != 0) {
+        return errno != ENOENT && errno != ENOTDIR;  // a file system that fails for a moment
+    }
+    return open.st_dev == found.st_dev && open.st_ino == found.st_ino;
 }
 
 bool restore_file(FileDescriptor& file, const std::string& path, std::int64_t bytes) {

@@ -8,7 +8,7 @@
 namespace cohort {
 
 /// Whether a path still leads to this open file or folder: it has not been deleted, renamed or
-/// replaced, nor has a folder above it.
+/// replaced, nor has a folder above it. true, too, where the file system does not tell.
 [[nodiscard]] bool is_at(const FileDescriptor& file, const std::string& path) noexcept;
 
 /// Writes the first `bytes` of an open file anew when its path leads nowhere any more; `file` is

@@ -161,8 +161,14 @@ void cut_event_file(const std::string& path, std::int64_t step) {
     const FileDescriptor file(open_in_place_or_fail(path, O_RDWR));
     const std::int64_t size = std::max<std::int64_t>(::lseek(file.get(), 0, SEEK_END), 0);
     std::string text(static_cast<std::size_t>(size), '\0');
-    const ssize_t got = ::pread(file.get(), text.data(), text.size(), 0);
-    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    for (std::size_t at = 0; at < text.size();) {
+        const ssize_t got =
+            ::pread(file.get(), text.data() + at, text.size() - at, static_cast<off_t>(at));
+        if (got <= 0) {
+            fail_errno(path, "cannot be read to be cut at the checkpoint", got < 0 ? errno : EIO);
+        }
+        at += static_cast<std::size_t>(got);
+    }
     const std::size_t kept = records_up_to(text, step);
     if (kept > 0 && kept < text.size() && ::ftruncate(file.get(), static_cast<off_t>(kept)) != 0) {
         fail_errno(path, "cannot be cut at the checkpoint", errno);

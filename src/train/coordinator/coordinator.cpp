@@ -115,12 +115,7 @@ TrainSummary Coordinator::run() {
         fail_run(error, static_cast<ExitCode>(EXIT_FAILURE));
         throw;
     }
-    try {
-        keep_folder(Clock::Seconds(0));
-    } catch (const FileError& error) {  // everybody has gone
-        log_error("{}", error.what());
-        end_.outputs_saved = false;
-    }
+    keep_folder(Clock::Seconds(0));
     TrainSummary summary = summarize();
     reporter_.metrics().write(summary_json(summary, parts_.options));
     std::string reason = summary.outputs_saved ? to_string(summary.reason)
@@ -190,19 +185,33 @@ void Coordinator::step() {
 }
 
 /// The folder's files may be deleted or moved by others while the run has them open: it would write
-/// where nobody finds it. They are written anew; when that is impossible the run ends.
+/// where nobody finds it. They are written anew; when that is impossible the run ends, after a
+/// checkpoint if there is a place for one.
 void Coordinator::keep_folder(Clock::Seconds period) {
     if (!folder_.due(reporter_.clock().now(), period)) {
         return;
     }
-    const bool folder = folder_.restore();
-    const bool metrics = reporter_.metrics().restore();
-    if (folder || metrics) {
-        log_warn("[{}] {} deleted or moved while the run writes there; {} anew", parts_.options.out,
-                 folder && metrics ? "the folder was"
-                 : metrics         ? "metrics.jsonl was"
-                                   : "run.lock was",
-                 metrics ? "its records are written" : "it is made");
+    try {
+        const bool folder = folder_.restore();
+        const bool metrics = reporter_.metrics().restore();
+        if (folder || metrics) {
+            log_warn("[{}] {} deleted or moved while the run writes there; {} anew",
+                     parts_.options.out,
+                     folder && metrics ? "the folder was"
+                     : metrics         ? "metrics.jsonl was"
+                                       : "run.lock was",
+                     metrics ? "its records are written" : "it is made");
+        }
+    } catch (const FileError& error) {
+        if (end_.failure.empty()) {
+            end_.failure = error.what();
+            end_.failure_code = error.exit_code();
+            log_error("{}; the run ends", end_.failure);
+        }
+        end_.outputs_saved = false;
+        if (!roster_.workers_stopped()) {
+            request_stop(StopReason::kSignal);
+        }
     }
 }
 
@@ -328,7 +337,7 @@ void Coordinator::finish() {
     reporter_.hooks().ended(end_.reason.value_or(StopReason::kBudget));
     save_at_end();
     if (!end_.failure.empty()) {
-        throw DeviceError(end_.failure);
+        throw Error(end_.failure_code, end_.failure);
     }
     dismiss_roles();
     cancellation_.check();

@@ -61,7 +61,8 @@ private:
     /// How the run ends.
     struct End {
         std::optional<StopReason> reason;
-        std::string failure;            ///< of a worker's device, that ends the run
+        std::string failure;  ///< of a worker's device or of the folder's files, that ends the run
+        ExitCode failure_code = ExitCode::kDevice;
         std::optional<Gathered> model;  ///< the final parameters
         bool outputs_saved = true;
     };

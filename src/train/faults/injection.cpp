@@ -281,7 +281,7 @@ void Injector::pause(const std::function<bool()>& give_up) {
         debt_ += (busy_->now() - mark_) * (1 / speed - 1);
         if (debt_ >= kShortestDelay) {
             sleep_until(now + debt_, give_up);
-            debt_ -= wall_->now() - now;
+            debt_ = give_up && give_up() ? Clock::Seconds(0) : debt_ - (wall_->now() - now);
         }
     } else {
         debt_ = Clock::Seconds(0);

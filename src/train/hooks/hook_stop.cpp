@@ -62,7 +62,7 @@ std::string by_worker(const ClusterReport& cluster) {
     return text;
 }
 
-/// ", always with train samples 3, 77 of data.h5"; empty when none has failed before.
+/// ", each time with 2 train samples of data.h5: 3, 77"; empty when none has failed before.
 std::string failed_again(const StepReport& step, const TrainOptions& options) {
     constexpr std::size_t kMost = 8;
     const std::vector<std::int64_t>& all = step.failed_again;

@@ -102,8 +102,10 @@ void RingLosses::start_recovery() {
 
 void RingLosses::start_succession() {
     context_.ring.roster.disband();
+    const Undone undone = recovery_ ? recovery_->undone : Undone{};
     recovery_ = Recovery{};
     recovery_->succession = true;
+    recovery_->undone = undone;
     ask();
     proceed();  // nobody may be left
 }
@@ -159,6 +161,17 @@ std::uint64_t RingLosses::Recovery::newest_round() const {
     return newest;
 }
 
+/// Those who have sent its parameters to the riders in it.
+std::vector<int> RingLosses::Recovery::completed(std::uint64_t round) const {
+    std::vector<int> workers;
+    for (const Recovered& answer : answers) {
+        if (answer.report.round == round) {
+            workers.push_back(answer.worker);
+        }
+    }
+    return workers;
+}
+
 /// Step 2.
 void RingLosses::bring_up() {
     const auto& answers = recovery_->answers;
@@ -181,6 +194,9 @@ void RingLosses::bring_up() {
 bool RingLosses::can_succeed(const Recovered& answer) const {
     const RoundScheduler& rounds = context_.ring.rounds;
     const std::int64_t booked = context_.engine().version();
+    if (results_.given_up(answer.parameters_round)) {
+        return false;  // its version is another's by now
+    }
     if (answer.version == booked + 1) {
         return !rounds.empty() && answer.report.round == rounds.rounds().front().number &&
                answer.parameters_round == answer.report.round;
@@ -215,6 +231,10 @@ void RingLosses::succeed() {
     if (best->version > context_.engine().version()) {
         results_.report(best->report, false);
     }
+    // Now: the successor counts them as its own from when it has its state.
+    const Undone undone = results_.undo_after(best->version);
+    recovery_->undone.updates += undone.updates;
+    recovery_->undone.samples += undone.samples;
     const bool own = best->optimizer_version == optimizer->optimizer_version;
     recovery_->successor = *best;
     recovery_->optimizer_version = optimizer->optimizer_version;
@@ -250,13 +270,7 @@ void RingLosses::end_recovery() {
         check_invariant(done.report && done.report->round == round, "a round has its report");
         results_.report(*done.report, false);
     }
-    std::vector<int> completed;  // they have sent its parameters to the riders in it
-    for (const Recovered& answer : done.answers) {
-        if (answer.report.round == round) {
-            completed.push_back(answer.worker);
-        }
-    }
-    riders_.replace_missed(round, completed);
+    riders_.replace_missed(round, done.completed(round));
     while (!rounds.empty()) {
         results_.give_up_oldest();
     }
@@ -267,6 +281,7 @@ void RingLosses::end_recovery() {
 /// The engine's plan names the successor as its only member, the modes may arrange the others anew.
 void RingLosses::end_succession(const Recovery& done) {
     const Recovered& successor = *done.successor;
+    riders_.replace_missed(results_.last(), done.completed(results_.last()));
     while (!context_.ring.rounds.empty()) {
         results_.give_up_oldest();
     }
@@ -288,9 +303,8 @@ void RingLosses::end_succession(const Recovery& done) {
     }
     leases_.resize(context_.ring.roster.members(), false, {});
     context_.session().installed();
-    const Undone undone = results_.undo_after(successor.version);
     context_.observer.undone(
-        undone.updates, undone.samples,
+        done.undone.updates, done.undone.samples,
         fmt::format("all members of the ring are lost: worker {} goes on with the parameters of "
                     "update {} and the optimizer's state of update {}",
                     successor.worker, successor.version, done.optimizer_version));

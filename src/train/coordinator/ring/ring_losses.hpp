@@ -59,7 +59,9 @@ private:
         bool succession = false;              ///< all live workers are asked
         std::optional<Recovered> successor;   ///< what the chosen one holds
         std::int64_t optimizer_version = 0;   ///< that it goes on with
+        Undone undone;                        ///< so far: what none of those asked has
         [[nodiscard]] std::uint64_t newest_round() const;
+        [[nodiscard]] std::vector<int> completed(std::uint64_t round) const;
     };
     /// Whose answers the recovery compares.
     [[nodiscard]] std::vector<int> asked() const;

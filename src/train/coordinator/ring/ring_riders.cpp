@@ -166,7 +166,7 @@ void RingRiders::drop_begun(int rider) {
     if (gradient != nullptr && gradient->ticket && gradient->parent && !is_stranded(last)) {
         roles_.at(rider).requested = false;  // the round that takes it brings parameters
         roles_.at(rider).giver = *gradient->parent;
-    } else {
+    } else if (gradient == nullptr || !gradient->granted) {  // else its round decides
         drop(last);
     }
 }

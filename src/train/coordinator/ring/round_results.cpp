@@ -326,6 +326,7 @@ void RoundResults::skip(std::uint64_t last) {
 
 void RoundResults::give_up_oldest() {
     const Round round = context_.ring.rounds.take_oldest();
+    given_up_.insert(round.number);
     for (const RoundMember& member : round.members) {
         const bool live = context_.ring.roster.seat(member.worker).live;
         leases_.give_back(member.worker, member.lease,

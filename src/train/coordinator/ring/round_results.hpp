@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,8 @@ public:
     /// The oldest round is not completed by any member: its leases come back, the gradients of
     /// riders stay with their parents. Members that have not begun a lease skip its batch.
     void give_up_oldest();
+    /// Whether a round has been given up: what a lost member has sent of it counts nowhere.
+    [[nodiscard]] bool given_up(std::uint64_t round) const { return given_up_.contains(round); }
     /// Updates after a version are lost with all that held them: their samples return.
     Undone undo_after(std::int64_t version);
     /// Whether undo_after() knows what has been applied since a version.
@@ -68,6 +71,7 @@ private:
     RoundBooking booking_;
     std::vector<std::uint64_t> pushes_;  ///< of members, by worker, as the engine knows them
     std::uint64_t last_ = 0;
+    std::set<std::uint64_t> given_up_;  ///< a few at every loss
     /// The leases of an update that riders may not have in their parameters.
     struct Booked {
         std::int64_t version = 0;

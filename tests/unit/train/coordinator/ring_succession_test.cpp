@@ -50,8 +50,9 @@ void expect_succeeded(RingJob& job, std::int64_t samples) {
 TEST(RingSuccession, OfTheLastMembers) {
     for (const Stage stage : {Stage::kBegin, Stage::kReady, Stage::kShared, Stage::kCompleted}) {
         RingJob job("smallcnn", 4, ring_plan({1, 2}, {0, 3}), 1920);
+        // Round 9 may be given up because of one before the other has come so far.
         job.rounds.at = [stage](Stage at, std::uint64_t in, int rank) {
-            if ((rank == 1 || rank == 2) && at == stage && in == 9) {
+            if ((rank == 1 || rank == 2) && at == stage && in >= 9) {
                 throw Died("killed by the test");
             }
         };
