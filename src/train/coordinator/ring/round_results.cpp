@@ -119,7 +119,7 @@ RoundResults::RoundResults(RingContext& context, RingLeases& leases, RingGradien
 void RoundResults::report(const RoundReport& report, bool counts) {
     const Round round = context_.ring.rounds.take_oldest();
     check_invariant(round.number == report.round, "a round has its report");
-    last_ = report.round;
+    rounds_over_.last = report.round;
     check_same_parameters(round, report, context_.comm.map);
     settle(round, report);
     if (report.version != context_.engine().version()) {
@@ -326,7 +326,7 @@ void RoundResults::skip(std::uint64_t last) {
 
 void RoundResults::give_up_oldest() {
     const Round round = context_.ring.rounds.take_oldest();
-    given_up_.insert(round.number);
+    rounds_over_.given_up.insert(round.number);
     for (const RoundMember& member : round.members) {
         const bool live = context_.ring.roster.seat(member.worker).live;
         leases_.give_back(member.worker, member.lease,

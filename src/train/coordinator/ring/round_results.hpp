@@ -38,7 +38,9 @@ public:
     /// riders stay with their parents. Members that have not begun a lease skip its batch.
     void give_up_oldest();
     /// Whether a round has been given up: what a lost member has sent of it counts nowhere.
-    [[nodiscard]] bool given_up(std::uint64_t round) const { return given_up_.contains(round); }
+    [[nodiscard]] bool given_up(std::uint64_t round) const {
+        return rounds_over_.given_up.contains(round);
+    }
     /// Updates after a version are lost with all that held them: their samples return.
     Undone undo_after(std::int64_t version);
     /// Whether undo_after() knows what has been applied since a version.
@@ -46,7 +48,7 @@ public:
     /// A worker that was lost is back.
     void joined(int worker) { booking_.set_idle(worker); }
     /// The newest round that was reported.
-    [[nodiscard]] std::uint64_t last() const noexcept { return last_; }
+    [[nodiscard]] std::uint64_t last() const noexcept { return rounds_over_.last; }
 
 private:
     void push(std::uint64_t lease) override;
@@ -70,8 +72,10 @@ private:
     RingRequests& requests_;
     RoundBooking booking_;
     std::vector<std::uint64_t> pushes_;  ///< of members, by worker, as the engine knows them
-    std::uint64_t last_ = 0;
-    std::set<std::uint64_t> given_up_;  ///< a few at every loss
+    struct Over {
+        std::uint64_t last = 0;            ///< that was reported
+        std::set<std::uint64_t> given_up;  ///< a few at every loss
+    } rounds_over_;
     /// The leases of an update that riders may not have in their parameters.
     struct Booked {
         std::int64_t version = 0;
