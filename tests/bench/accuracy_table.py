@@ -298,8 +298,8 @@ def main():
     options.modes = (waiting if options.show is print_fit else options.modes.split(",") if options.modes
                      else ["ssgd", "quorum:7", "asgd"] if options.show is print_changes
                      else [*waiting, "ssp:3", "lb-bsp", "dynamic", "adaptive"] if untrained else [*waiting, "adaptive"])
-    schedules = [alternating(*pair) for pair in itertools.combinations(options.modes, 2)]
-    options.show(options, Runs(options).all(options.modes + schedules * (options.show is print_changes)))
+    pairs = itertools.combinations(options.modes, 2) if options.show is print_changes else ()
+    options.show(options, Runs(options).all([*options.modes, *(alternating(*pair) for pair in pairs)]))
 
 
 if __name__ == "__main__":

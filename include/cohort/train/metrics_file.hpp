@@ -31,8 +31,8 @@ public:
     /// Bytes of complete lines so far.
     [[nodiscard]] std::int64_t position() const noexcept { return position_; }
     [[nodiscard]] std::int64_t failures() const noexcept { return failures_; }
-    /// Writes the file anew, with all its lines, when it was deleted or moved. @return whether that
-    /// was necessary. Errors: FileError.
+    /// Writes a new file with all lines so far when the old file was deleted or moved.
+    /// @return whether a new file was written  Errors: FileError.
     bool restore();
 
 private:

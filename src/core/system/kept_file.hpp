@@ -11,9 +11,9 @@ namespace cohort {
 /// replaced, nor has a folder above it. true, too, where the file system does not tell.
 [[nodiscard]] bool is_at(const FileDescriptor& file, const std::string& path) noexcept;
 
-/// Writes the first `bytes` of an open file anew when its path leads nowhere any more; `file` is
-/// the new one then, with its offset at the end. The folder must exist. @return whether it was
-/// necessary. Errors: FileError, also when something else has the path now.
+/// Copies the first `bytes` of an open file to a new file at `path` when the path leads to nothing
+/// any more; `file` becomes the new file, with its offset at the end. The folder must exist.
+/// @return whether a new file was made  Errors: FileError, also when another file has the path now.
 bool restore_file(FileDescriptor& file, const std::string& path, std::int64_t bytes);
 
 }  // namespace cohort

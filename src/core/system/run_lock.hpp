@@ -9,8 +9,8 @@ namespace cohort {
 
 /// Keeps other runs out of an output folder while it lives. The lock belongs to the open file
 /// OUT/run.lock, so the system releases it however the process ends; the file stays and names its
-/// last holder. Where the file system can lock folders OUT itself is locked too: deleting run.lock
-/// lets nobody in.
+/// last holder. Where the file system can lock folders OUT itself is locked too, so other runs stay
+/// out when run.lock is deleted.
 class RunLock {
 public:
     /// Makes the folder when it is missing. Errors: FileError when that fails, when the folder is
@@ -18,8 +18,8 @@ public:
     /// the lock.
     explicit RunLock(const std::string& out);
 
-    /// Makes folder and lock anew when they were deleted or moved. @return whether that was
-    /// necessary. Errors: FileError, also when another run has the folder now.
+    /// Makes and locks a new folder and lock file when the old ones were deleted or moved.
+    /// @return whether they were  Errors: FileError, also when another run has the folder now.
     bool restore();
 
 private:

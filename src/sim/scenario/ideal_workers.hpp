@@ -16,7 +16,7 @@ namespace cohort {
 /// @param cluster  is started, and runs for so many seconds
 /// @param stop  asked now and then; true ends it
 /// @return of all workers: each one's samples over the time until the end of its last iteration.
-/// None: nobody has ended one, or one took no time; or it was stopped.
+/// None: no worker has ended an iteration, an iteration took no time, or `stop` ended it.
 [[nodiscard]] std::optional<double> ideal_samples_s(VirtualCluster& cluster, const JobSpec& spec,
                                                     double seconds,
                                                     const std::function<bool()>& stop);

@@ -53,7 +53,8 @@ void CheckpointCoordinator::begin(std::int64_t samples, Clock::Seconds now) {
 
 /// The interval that loses least, sqrt(2 C M): a checkpoint costs C, a failure every M seconds on
 /// average costs half an interval (Young 1974, Daly 2006). Writing in the background counts as if
-/// training stood still, so the whole costs at most sqrt(2 C / M) of the time.
+/// training stood still, so the whole costs at most sqrt(2 C / M) of the time where
+/// --checkpoint-every-s does not shorten the interval.
 double CheckpointCoordinator::period_s() const {
     constexpr double kFailureSeconds = 24 * 3600;  // of a job, a guess
     const double least_lost = std::sqrt(2 * cost_s_ * kFailureSeconds);

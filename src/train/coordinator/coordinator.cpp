@@ -184,8 +184,8 @@ void Coordinator::step() {
     }
 }
 
-/// The folder's files may be deleted or moved by others while the run has them open: it would write
-/// where nobody finds it. They are written anew; when that is impossible the run ends, after a
+/// Others may delete or move the folder's files while the run has them open: its records would go
+/// where nobody finds them. The files are made again; when that is impossible the run ends, after a
 /// checkpoint if there is a place for one.
 void Coordinator::keep_folder(Clock::Seconds period) {
     if (!folder_.due(reporter_.clock().now(), period)) {

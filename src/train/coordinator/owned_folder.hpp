@@ -31,7 +31,7 @@ public:
         looked_at_ = due ? now : looked_at_;
         return due;
     }
-    /// Makes folder and lock anew when they were deleted or moved: see RunLock.
+    /// RunLock::restore().
     bool restore() { return lock_->restore(); }
     /// From any thread.
     [[nodiscard]] bool owned() const noexcept { return owned_; }
