@@ -221,7 +221,8 @@ mpi.MPI_Finalize()
     def test_with_threads_it_is_used_and_left_as_it_is(self):
         done = self.start(level=3)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.splitlines(), 3 * ["still there"])
+        # Open MPI reads a rank's output through a terminal, so lines of several ranks may be mixed.
+        self.assertEqual((done.stdout.count("still there"), done.stdout.count("ended")), (3, 0), done.stdout)
 
     def test_mpi4py_behind_the_job(self):
         """MPI has ended then; in a job without MPI it has not begun."""
