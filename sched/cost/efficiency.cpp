@@ -6,7 +6,7 @@
 namespace cohort {
 
 double staleness_efficiency(const StalenessFeatures& features) {
-    const double inertia = -std::log1p(-features.momentum);
+    const double inertia = 1 - std::log1p(-features.momentum);
     return std::exp(StalenessCosts::kFiner * (1 - std::min(features.update_share, 1.0)) -
                     StalenessCosts::kLag * features.mean_square_lag -
                     StalenessCosts::kDrift * (features.local_steps - 1) * inertia);

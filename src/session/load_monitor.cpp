@@ -136,10 +136,6 @@ void WorkerStats::settled(const PushOutcome& outcome) {
     }
     if (outcome.returned) {
         ++report.refused.at(static_cast<std::size_t>(*outcome.returned));
-        if (outcome.samples < 0) {
-            report.samples += outcome.samples;
-            --report.pushes;
-        }
         return;
     }
     ++report.pushes;
@@ -150,6 +146,13 @@ void WorkerStats::settled(const PushOutcome& outcome) {
     report.lag_sum += outcome.lag;
     report.lag_max = std::max(report.lag_max, outcome.lag);
     report.lag_updates_sum += outcome.lag_updates;
+}
+
+void WorkerStats::undone(int worker, std::int64_t samples) {
+    WorkerReport& report = reports_.at(static_cast<std::size_t>(worker));
+    ++report.refused.at(static_cast<std::size_t>(ReturnReason::kLost));
+    report.samples -= samples;
+    --report.pushes;
 }
 
 void WorkerStats::lost(int worker) {

@@ -86,6 +86,8 @@ public:
     /// A push has arrived. @param own_s  the worker's own time for it (WorkerReport)
     void timed(int worker, std::int64_t samples, double own_s);
     void settled(const PushOutcome& outcome);
+    /// A push that counts as applied counts as lost.
+    void undone(int worker, std::int64_t samples);
     void lost(int worker);
     void joined(int worker);
 

@@ -39,15 +39,17 @@ void TrainingSession::iteration_timed(IterationRecord& record, double own_s) {
 }
 
 void TrainingSession::settled(const PushOutcome& outcome) {
-    if (outcome.samples < 0) {
-        counts_.samples_applied += outcome.samples;
-        counts_.reference_batches +=
-            static_cast<double>(outcome.samples) / static_cast<double>(options_.reference_batch);
-    }
     workers_.settled(outcome);
     if (options_.observer != nullptr) {
         options_.observer->settled(outcome);
     }
+}
+
+void TrainingSession::undone(int worker, std::int64_t samples) {
+    counts_.samples_applied -= samples;
+    counts_.reference_batches -=
+        static_cast<double>(samples) / static_cast<double>(options_.reference_batch);
+    workers_.undone(worker, samples);
 }
 
 void TrainingSession::updated(const Fire& fire) {

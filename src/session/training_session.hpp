@@ -105,9 +105,11 @@ public:
 
     /// An update was made: counts it, and its pushes.
     void updated(const Fire& fire);
-    /// What became of a push. Less than no samples: it was applied, and its update is lost; the
-    /// count of updates stays, as versions do.
+    /// What became of a push.
     void settled(const PushOutcome& outcome);
+    /// A push of so many samples was applied, and its update is lost. The count of updates stays, as
+    /// versions do.
+    void undone(int worker, std::int64_t samples);
     /// A mini-batch or round is not used because its numbers are not finite.
     void dropped() { counts_.drops.dropped(counts_.updates); }
 

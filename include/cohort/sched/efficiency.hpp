@@ -13,7 +13,7 @@ struct StalenessFeatures {
 /// Estimates e_s: samples that ssgd needs at --lr / samples that a plan needs at the same rate for
 /// the same progress, updates by the per-sample rule.
 ///
-///     log e_s = f (1 - M/B) - kappa E[L^2] - d (H - 1) ln 1 / (1 - momentum)
+///     log e_s = f (1 - M/B) - kappa E[L^2] - d (H - 1) (1 + ln 1 / (1 - momentum))
 ///
 /// for updates of M <= B samples, pushes with lags of L reference batches and H local steps. 1 for
 /// ssgd.
@@ -26,7 +26,7 @@ struct StalenessFeatures {
 struct StalenessCosts {
     static constexpr double kFiner = 0.06;  ///< f
     static constexpr double kLag = 0.11;    ///< kappa
-    static constexpr double kDrift = 0.05;  ///< d
+    static constexpr double kDrift = 0.028;  ///< d
 };
 
 /// Statistical efficiency of updates of M samples with the noise scale phi, relative to B:

@@ -72,10 +72,11 @@ public:
         return member;
     }
 
-    /// No member is left that can go on: those that live ride, with no parent yet.
+    /// No member is left that can go on: all that live ride, those on their way in too, with no
+    /// parent yet.
     void disband() {
-        for (const int worker : members_) {
-            seats_[index(worker)].role = RingRole::kRider;
+        for (RingSeat& seat : seats_) {
+            seat.role = seat.live ? RingRole::kRider : seat.role;
         }
         members_.clear();
     }

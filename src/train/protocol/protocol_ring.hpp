@@ -167,10 +167,11 @@ struct StateHeader {
     bool full = false;
     std::vector<double> scalars;  ///< of the optimizer, in its order
     bool applied = false;         ///< the push `after` was part of an update
-    RoundReport report;           ///< of that round, when the giver took part: see Recovered
+    /// Up to that round, when the giver took part: see Recovered.
+    std::vector<RoundReport> reports;
     auto fields() {
         return std::tie(epoch, number, after, incarnation, version, round, giver, full, scalars,
-                        applied, report);
+                        applied, reports);
     }
 };
 
@@ -196,13 +197,15 @@ struct Recovered {
     std::int32_t worker = 0;
     std::uint64_t round = 0;   ///< the last one that is part of its parameters, or was void
     std::int64_t version = 0;  ///< kNoVersion: this worker has been away
-    RoundReport report;  ///< of that round, when it took part; a rider's comes with its parameters
+    /// Of that round and the one before, which the coordinator may not have heard of, oldest first,
+    /// when it took part; a rider's come with its parameters.
+    std::vector<RoundReport> reports;
     std::uint64_t parameters_round = 0;  ///< the last one that is part of its parameters, which may
                                          ///< be all that it holds
     std::int64_t optimizer_version = 0;  ///< of the optimizer's state: its own, a member's or of
                                          ///< when it was one
     auto fields() {
-        return std::tie(epoch, worker, round, version, report, parameters_round, optimizer_version);
+        return std::tie(epoch, worker, round, version, reports, parameters_round, optimizer_version);
     }
 };
 

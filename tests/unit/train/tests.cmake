@@ -3,7 +3,8 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   bench/profile
   coordinator/control coordinator/desks coordinator/evaluation coordinator/modes coordinator/node
   coordinator/node_tree coordinator/parameter_routes
-  coordinator/refiner coordinator/ring_driver coordinator/ring_losses coordinator/servers_desks
+  coordinator/refiner coordinator/ring_driver coordinator/ring_losses coordinator/ring_succession
+  coordinator/servers_desks
   faults/inject
   fit/predictor fit/predictor_scores
   hooks/hooks hooks/metrics_server hooks/observe hooks/record_limit hooks/trace hooks/window
@@ -13,10 +14,6 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   server/server_line server/server_loop server/server_math server/server_shard server/server_wire
   worker/error_feedback worker/load worker/local_steps worker/sleep_compute worker/times
   worker/worker_orders worker/worker_push worker/worker_ring worker/worker_servers)
-# Not in CI until it is sure under load: three of its cases are not.
-cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt::fmt
-  PROPERTIES LABELS long
-  TOPICS coordinator/ring_succession)
 cohort_add_unit_test(NAME train_servers_driver_test
   SOURCES unit/train/coordinator/servers_driver_test.cpp support/train/flow_rig.cpp
   LIBS cohort::train fmt::fmt)

@@ -22,7 +22,8 @@ RingLeases::RingLeases(RingContext& context, RingGradients& gradients)
     : context_(context),
       gradients_(gradients),
       unused_(static_cast<std::size_t>(context.comm.map.workers())),
-      sizes_(unused_.size(), context.parts.options.batch) {
+      sizes_(unused_.size(), context.parts.options.batch),
+      steps_(unused_.size(), 1) {
 }
 
 void RingLeases::deal() {
@@ -109,10 +110,12 @@ void RingLeases::resize(const std::vector<int>& members, bool other_work,
     }
     const SyncPlan& plan = context_.engine().plan();
     const std::vector<std::int64_t> before = sizes_;
+    const std::vector<std::int64_t> steps_before = steps_;
     for (std::size_t index = 0; index < sizes_.size(); ++index) {
         const auto worker = static_cast<int>(index);
         const bool delta = plan.work == Work::kDelta && contains(members, worker);
-        sizes_[index] = batch_of(worker) * (delta ? plan.local_steps : 1);
+        steps_[index] = delta ? plan.local_steps : 1;
+        sizes_[index] = batch_of(worker) * steps_[index];
     }
     context_.leases().set_batches(sizes_);
     context_.leases().set_ahead(kLeasesAhead, !plan.cohorts.front().riders.empty());
@@ -120,7 +123,9 @@ void RingLeases::resize(const std::vector<int>& members, bool other_work,
         const auto worker = static_cast<int>(index);
         const RingSeat& seat = context_.ring.roster.seat(worker);
         const bool riding = seat.role == RingRole::kRider && !contains(members, worker);
-        if (seat.live && !riding && (other_work || before[index] != sizes_[index])) {
+        const bool other = riding ? steps_before[index] != steps_[index]
+                                  : other_work || before[index] != sizes_[index];
+        if (seat.live && other) {
             replace(worker);
         }
     }

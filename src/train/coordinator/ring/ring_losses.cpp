@@ -94,9 +94,9 @@ void RingLosses::start_recovery() {
         start_succession();
         return;
     }
-    std::optional<RoundReport> known = recovery_ ? recovery_->report : std::nullopt;
+    std::vector<RoundReport> known = recovery_ ? recovery_->reports : std::vector<RoundReport>();
     recovery_ = Recovery{};
-    recovery_->report = std::move(known);
+    recovery_->reports = std::move(known);
     ask();
 }
 
@@ -165,7 +165,7 @@ std::uint64_t RingLosses::Recovery::newest_round() const {
 std::vector<int> RingLosses::Recovery::completed(std::uint64_t round) const {
     std::vector<int> workers;
     for (const Recovered& answer : answers) {
-        if (answer.report.round == round) {
+        if (!answer.reports.empty() && answer.reports.back().round == round) {
             workers.push_back(answer.worker);
         }
     }
@@ -182,30 +182,47 @@ void RingLosses::bring_up() {
     for (const Recovered& answer : answers) {
         if (answer.round < newest) {
             recovery_->bringing.push_back(roles_.bring(answer.worker, best->worker));
-        } else if (answer.report.round == newest) {
-            recovery_->report = answer.report;
+        } else if (!answer.reports.empty() && answer.reports.back().round == newest) {
+            recovery_->reports = answer.reports;
         }
     }
 }
 
-/// Whether the ring can go on from what a worker holds: an update that it has and the coordinator
-/// has not can be booked, one that it lacks can be undone. After the end of training nothing is
-/// dealt again.
+/// Whether the ring can go on from what a worker holds: updates that it has and the coordinator has
+/// not can be booked with their reports, ones that it lacks can be undone. After the end of training
+/// nothing is dealt again.
 bool RingLosses::can_succeed(const Recovered& answer) const {
-    const RoundScheduler& rounds = context_.ring.rounds;
     const std::int64_t booked = context_.engine().version();
     if (results_.given_up(answer.parameters_round)) {
         return false;  // its version is another's by now
     }
-    if (answer.version == booked + 1) {
-        return !rounds.empty() && answer.report.round == rounds.rounds().front().number &&
-               answer.parameters_round == answer.report.round;
+    if (answer.version > booked) {
+        const auto& granted = context_.ring.rounds.rounds();
+        return std::all_of(granted.begin(), granted.end(), [&answer](const Round& round) {
+            return round.number > answer.parameters_round ||
+                   std::any_of(answer.reports.begin(), answer.reports.end(),
+                               [&round](const RoundReport& report) {
+                                   return report.round == round.number;
+                               });
+        });
     }
     return answer.version == booked ||
            (results_.can_undo_after(answer.version) && !context_.session().stopping());
 }
 
-/// Chooses who succeeds the members, books the round that only its parameters tell of, and brings
+/// Rounds whose reports have not come otherwise. What they were to leave behind (evaluation,
+/// snapshot) has been given up when the loss became known.
+void RingLosses::settle(const std::vector<RoundReport>& reports, std::uint64_t last) {
+    const RoundScheduler& rounds = context_.ring.rounds;
+    for (const RoundReport& report : reports) {
+        if (!rounds.empty() && rounds.rounds().front().number == report.round &&
+            report.round <= last) {
+            results_.report(report, false);
+        }
+    }
+}
+
+/// Chooses who succeeds the members, books the rounds that only its parameters tell of, and brings
 /// it the newest state of the optimizer.
 void RingLosses::succeed() {
     const Recovered* best = nullptr;
@@ -229,7 +246,7 @@ void RingLosses::succeed() {
                          .hint = "a restart from the last checkpoint"});
     }
     if (best->version > context_.engine().version()) {
-        results_.report(best->report, false);
+        settle(best->reports, best->parameters_round);
     }
     // Now: the successor counts them as its own from when it has its state.
     const Undone undone = results_.undo_after(best->version);
@@ -256,8 +273,7 @@ void RingLosses::role_taken(const RoleTaken& taken) {
     }
 }
 
-/// Steps 2 to 5, when all members hold the same. What the rounds were to leave behind (evaluation,
-/// snapshot) has been given up when the loss became known.
+/// Steps 2 to 5, when all members hold the same.
 void RingLosses::end_recovery() {
     const Recovery done = *std::exchange(recovery_, std::nullopt);
     if (done.succession) {
@@ -266,10 +282,9 @@ void RingLosses::end_recovery() {
     }
     RoundScheduler& rounds = context_.ring.rounds;
     const std::uint64_t round = done.newest_round();
-    if (!rounds.empty() && rounds.rounds().front().number == round) {
-        check_invariant(done.report && done.report->round == round, "a round has its report");
-        results_.report(*done.report, false);
-    }
+    settle(done.reports, round);
+    check_invariant(rounds.empty() || rounds.rounds().front().number > round,
+                    "a round has its report");
     riders_.replace_missed(round, done.completed(round));
     while (!rounds.empty()) {
         results_.give_up_oldest();
@@ -286,6 +301,7 @@ void RingLosses::end_succession(const Recovery& done) {
         results_.give_up_oldest();
     }
     riders_.succeeds(successor.worker);
+    riders_.follow(successor.worker);
     note_departures();
     UpdateEngine& engine = context_.engine();
     SyncPlan plan = engine.plan();

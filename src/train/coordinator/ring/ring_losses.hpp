@@ -55,7 +55,7 @@ private:
     struct Recovery {
         std::vector<Recovered> answers;
         std::vector<std::uint64_t> bringing;  ///< role orders that have not been carried out
-        std::optional<RoundReport> report;    ///< of the round that some have completed
+        std::vector<RoundReport> reports;     ///< of the rounds that some have completed
         bool succession = false;              ///< all live workers are asked
         std::optional<Recovered> successor;   ///< what the chosen one holds
         std::int64_t optimizer_version = 0;   ///< that it goes on with
@@ -73,6 +73,7 @@ private:
     void bring_up();
     void succeed();
     [[nodiscard]] bool can_succeed(const Recovered& answer) const;
+    void settle(const std::vector<RoundReport>& reports, std::uint64_t last);
     void end_recovery();
     void end_succession(const Recovery& done);
     void go_on();

@@ -188,13 +188,28 @@ void RingRiders::adopt() {
         if (gone.empty() && !underway && !orphan && roster.seat(role.giver).live) {
             continue;
         }
-        for (const PushId& push : gone) {
-            drop(push);
-        }
-        role.requested = true;
-        const int parent = orphan ? roster.choose_parent(worker) : seat.parent;
-        roles_.give(worker, {.role = seat.role, .parent = parent, .afresh = true});
+        begin_anew(worker, seat.role, orphan ? roster.choose_parent(worker) : seat.parent, gone);
     }
+}
+
+void RingRiders::follow(int successor) {
+    const RingRoster& roster = context_.ring.roster;
+    for (int worker = 0; worker < roster.workers(); ++worker) {
+        if (worker != successor && roster.seat(worker).live) {
+            context_.ring.riders.progress(worker).flush = false;
+            begin_anew(worker, RingRole::kRider, successor,
+                       context_.ring.riders.pushes_of(worker));
+        }
+    }
+}
+
+void RingRiders::begin_anew(int worker, RingRole role, int parent,
+                            const std::vector<PushId>& gone) {
+    for (const PushId& push : gone) {
+        drop(push);
+    }
+    roles_.at(worker).requested = true;
+    roles_.give(worker, {.role = role, .parent = parent, .afresh = true});
 }
 
 bool RingRiders::is_stranded(const PushId& push) const {

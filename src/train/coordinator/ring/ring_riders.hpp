@@ -31,6 +31,9 @@ public:
     [[nodiscard]] std::int64_t oldest_version() const;
     /// Riders of a lost parent get another one; what they had begun is void.
     void adopt();
+    /// After the loss of all members: everyone rides with the successor, and what they had begun
+    /// and what is on its way to them is void.
+    void follow(int successor);
     /// After the loss of a member: riders that miss the parameters of `round`, since the worker
     /// that was to send them is not among those that completed it, get new ones.
     void replace_missed(std::uint64_t round, const std::vector<int>& completed);
@@ -43,6 +46,7 @@ private:
     void drop(const PushId& push);
     void drop_begun(int rider);
     void discard(int parent, const PushId& push) const;
+    void begin_anew(int worker, RingRole role, int parent, const std::vector<PushId>& gone);
 
     RingContext& context_;
     RingLeases& leases_;

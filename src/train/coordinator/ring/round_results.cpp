@@ -246,10 +246,7 @@ Undone RoundResults::undo_after(std::int64_t version) {
         ++undone.updates;
         for (const auto& [worker, slice] : update->leases) {
             context_.leases().open().undone(slice);
-            context_.session().settled({.worker = worker,
-                                        .samples = -slice.count,
-                                        .weight = 0,
-                                        .returned = ReturnReason::kLost});
+            context_.session().undone(worker, slice.count);
             undone.samples += slice.count;
         }
     }

@@ -58,12 +58,12 @@ bool RingMember::round(const RoundOrder& order) {
     } else {
         rounds_.aborted(order);
     }
-    model_.set_report(report_of(order, *sum, squares));
+    model_.add_report(report_of(order, *sum, squares));
     if (finite) {
         release_riders(order, *mine);
     }
     if (context_.worker() == order.reporter) {
-        context_.coordinator().tell(MessageKind::kRoundDone, model_.report());
+        context_.coordinator().tell(MessageKind::kRoundDone, model_.reports().back());
     }
     return true;
 }
@@ -133,7 +133,7 @@ void RingMember::evaluate(const RoundOrder& order) {
 void RingMember::restart() {
     rounds_.keep_only({});
     staged_.clear();
-    model_.set_report({});
+    model_.forget_reports();
     leave();
 }
 

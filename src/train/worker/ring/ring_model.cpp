@@ -14,6 +14,7 @@
 #include "core/bf16.hpp"
 #include "core/profiler_range.hpp"
 #include "optim/vector_math.hpp"
+#include "sched/plan/ring_rules.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace cohort {
@@ -273,6 +274,13 @@ void RingModel::snapshot(const SnapshotOrder& order) {
     }
 }
 
+void RingModel::add_report(RoundReport report) {
+    if (reports_.size() == kGrantedRounds) {
+        reports_.erase(reports_.begin());
+    }
+    reports_.push_back(std::move(report));
+}
+
 void RingModel::send(StateHeader header, int worker, double lr, double lag) {
     PackedState packed = pack_state(replica_, *optimizer_, header.full);
     if (!header.full) {
@@ -282,7 +290,9 @@ void RingModel::send(StateHeader header, int worker, double lr, double lag) {
     header.round = parameters_round_;
     header.giver = context_.worker();
     header.scalars = std::move(packed.scalars);
-    header.report = report_.round == header.round ? report_ : RoundReport();
+    if (!reports_.empty() && reports_.back().round == header.round) {
+        header.reports = reports_;
+    }
     const CommContext& comm = context_.comm();
     send_state(comm, {comm.map.rank_of_worker(worker), Port::kWorker}, RingMessageKind::kState,
                header, packed, header.full ? PulledBytes() : pulled());
@@ -299,7 +309,7 @@ void RingModel::take(const ReceivedState& state) {
     outdated_ = false;
     version_ = header.version;
     parameters_round_ = header.round;
-    report_ = header.full ? RoundReport() : header.report;
+    reports_ = header.full ? std::vector<RoundReport>() : header.reports;
     if (header.full) {
         last_round_ = header.round;
         optimizer_version_ = header.version;
@@ -313,7 +323,7 @@ void RingModel::succeed(const RoleOrder& order, const ReceivedState* state) {
     }
     version_ = optimizer_version_ = order.version;
     round_over(order.round);
-    report_ = {};
+    reports_.clear();
 }
 
 }  // namespace cohort

@@ -40,8 +40,10 @@ public:
     void set_last_round(std::uint64_t round) noexcept { last_round_ = round; }
     void round_over(std::uint64_t round) noexcept { last_round_ = parameters_round_ = round; }
     /// Of the last round; goes with its parameters wherever they are sent.
-    void set_report(RoundReport report) { report_ = std::move(report); }
-    [[nodiscard]] const RoundReport& report() const noexcept { return report_; }
+    void add_report(RoundReport report);
+    void forget_reports() { reports_.clear(); }
+    /// Of the last rounds, oldest first: as many as may be granted at a time.
+    [[nodiscard]] const std::vector<RoundReport>& reports() const noexcept { return reports_; }
     /// The last round that is part of the parameters.
     [[nodiscard]] std::uint64_t parameters_round() const noexcept { return parameters_round_; }
     /// Version that the optimizer's state belongs to.
@@ -75,7 +77,7 @@ private:
     std::uint64_t last_round_ = 0;
     std::uint64_t parameters_round_ = 0;
     std::int64_t optimizer_version_ = 0;
-    RoundReport report_;  ///< of the last round, when its numbers are known here
+    std::vector<RoundReport> reports_;  ///< of the last rounds, when their numbers are known here
     ShardWriter writer_;
 };
 

@@ -125,6 +125,11 @@ std::function<bool(const StateHeader&)> RingRider::permits_start() const {
     };
 }
 
+void RingRider::take_last_parameters(std::uint64_t epoch) {
+    take_parameters();
+    parameters_epoch_ = epoch;
+}
+
 void RingRider::take_parameters() {
     inbox_.drop([this](const StateHeader& header) {
         return !header.full &&

@@ -35,8 +35,9 @@ public:
     [[nodiscard]] bool ready() const;
     /// Starts the next mini-batch, or takes the parameters that permit it.
     void step();
-    /// Takes those that permit to start, if they are here.
-    void take_parameters();
+    /// Takes those that permit to start, if they are here; of those that come later only ones of
+    /// this epoch on count.
+    void take_last_parameters(std::uint64_t epoch);
     /// Sequence of the last push that was begun.
     [[nodiscard]] std::uint64_t begun() const noexcept { return begun_; }
 
@@ -51,6 +52,7 @@ private:
         ErrorFeedback feedback;
     };
     [[nodiscard]] std::function<bool(const StateHeader&)> permits_start() const;
+    void take_parameters();
     [[nodiscard]] PushRoute route() const;
     [[nodiscard]] PushWriter writer(const Buffer& buffer, const PushId& push);
     /// The mini-batch of the oldest lease. False: kStop came, or the lease had come back.

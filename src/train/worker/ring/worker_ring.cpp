@@ -210,17 +210,18 @@ private:
     }
 
     /// The round that cannot end is over: tells the coordinator what this worker holds, to compare.
+    /// It holds just that until the coordinator says how the job goes on.
     void recover(const RecoverOrder& order) {
         broken_ = false;
-        if (role_ == RingRole::kRider) {
-            rider_.take_parameters();
+        if (role_ != RingRole::kMember) {
+            rider_.take_last_parameters(order.epoch);
         }
         context_.coordinator().tell(RingMessageKind::kRecovered,
                                     Recovered{.epoch = order.epoch,
                                               .worker = context_.worker(),
                                               .round = model_.last_round(),
                                               .version = model_.usable_version(),
-                                              .report = model_.report(),
+                                              .reports = model_.reports(),
                                               .parameters_round = model_.parameters_round(),
                                               .optimizer_version = model_.optimizer_version()});
     }

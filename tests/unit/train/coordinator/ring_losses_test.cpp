@@ -98,6 +98,24 @@ TEST(RingLosses, TheOneThatAloneHadCompletedTheRoundIsLostToo) {
     expect_accounts(job, 960);
 }
 
+/// Members are two rounds further than the coordinator knows.
+TEST(RingLosses, OfTheReporterBeforeTwoReports) {
+    RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 960);
+    job.begin();
+    job.until_updates(5);
+    job.holds = [](const Message& message) {
+        return message.kind == static_cast<std::uint16_t>(MessageKind::kRoundDone);
+    };
+    job.until([&] { return job.held.size() == 2; });
+    job.holds = {};
+    const std::size_t booked = job.books.updates.size();
+    job.lose(0);
+    job.until([&] { return job.books.updates.size() >= booked + 2; });
+    job.finish();
+    expect_replayed(job, {1});
+    expect_accounts(job, 960);
+}
+
 TEST(RingLosses, OfARiderOnlyReturnsItsLease) {
     RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 960);
     job.job.options.inject = "rank=2,cpu=0.2";

@@ -50,15 +50,16 @@ void expect_succeeded(RingJob& job, std::int64_t samples) {
 TEST(RingSuccession, OfTheLastMembers) {
     for (const Stage stage : {Stage::kBegin, Stage::kReady, Stage::kShared, Stage::kCompleted}) {
         RingJob job("smallcnn", 4, ring_plan({1, 2}, {0, 3}), 1920);
-        // Round 9 may be given up because of one before the other has come so far.
         job.rounds.at = [stage](Stage at, std::uint64_t in, int rank) {
             if ((rank == 1 || rank == 2) && at == stage && in >= 9) {
                 throw Died("killed by the test");
             }
         };
         job.begin();
+        job.until([&] { return !job.lost.empty(); });
+        job.lose(1);  // the other one may not come to this stage any more
+        job.lose(2);
         job.finish();
-        EXPECT_EQ(job.lost, (std::set<int>{1, 2}));
         expect_succeeded(job, 1920);
     }
 }
@@ -79,36 +80,38 @@ TEST(RingSuccession, OfTheLastMemberWhoseRidersAreSlow) {
     EXPECT_GE(job.books.leases().accounts().returned_lost, job.books.successions.front().samples);
 }
 
-/// The report of a round is lost with the member; a rider has the round's parameters, and with them
-/// what the coordinator books.
-TEST(RingSuccession, OfTheLastMemberBeforeItsReport) {
-    RingJob job("smallcnn", 2, ring_plan({1}, {0}), 960);
-    std::uint64_t silent = 0;
-    bool went_on = false;
-    job.holds = [&](const Message& message) {
-        if (message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport)) {
-            went_on = silent != 0 && decode<PushReport>(message.body).version ==
-                                         static_cast<std::int64_t>(job.books.updates.size()) + 1;
-        }
-        if (message.kind != static_cast<std::uint16_t>(MessageKind::kRoundDone)) {
+/// The report of a round, or of it and the one before, is lost with the member; a rider has the
+/// round's parameters, and with them what the coordinator books.
+TEST(RingSuccession, OfTheLastMemberBeforeItsReports) {
+    for (const std::uint64_t before : {0U, 1U}) {
+        RingJob job("smallcnn", 2, ring_plan({1}, {0}), 960);
+        std::int64_t told = 0;
+        bool silent = false;
+        job.holds = [&](const Message& message) {
+            if (message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport)) {
+                told = decode<PushReport>(message.body).version;
+            } else if (message.kind == static_cast<std::uint16_t>(MessageKind::kRoundDone)) {
+                const auto round = decode<RoundReport>(message.body).round;
+                const auto grant = job.messenger.rounds.find(round + before);
+                silent = silent || (round > 4 && grant != job.messenger.rounds.end() &&
+                                    !grant->second.members.front().riders.empty());
+                return silent;
+            }
             return false;
-        }
-        const auto round = decode<RoundReport>(message.body).round;
-        const bool rode = !job.messenger.rounds.at(round).members.front().riders.empty();
-        silent = silent == 0 && round > 4 && rode ? round : silent;
-        return silent != 0;
-    };
-    job.begin();
-    job.until([&] { return went_on; });
-    const std::size_t booked = job.books.updates.size();
-    job.holds = {};
-    job.lose(1);
-    job.until([&] { return !job.books.successions.empty(); });
-    EXPECT_EQ(job.books.successions.front().after, booked + 1);
-    EXPECT_EQ(job.books.successions.front().undone, 0);
-    EXPECT_GT(job.books.updates.back().loss_sum, 0) << "of the member, told by the rider";
-    job.finish();
-    expect_succeeded(job, 960);
+        };
+        job.begin();
+        job.until([&] { return silent; });
+        const std::size_t updates = job.books.updates.size() + 1 + before;
+        job.until([&] { return told == static_cast<std::int64_t>(updates); });
+        job.holds = {};
+        job.lose(1);
+        job.until([&] { return !job.books.successions.empty(); });
+        EXPECT_EQ(job.books.successions.front().after, updates);
+        EXPECT_EQ(job.books.successions.front().undone, 0);
+        EXPECT_GT(job.books.updates.back().loss_sum, 0) << "of the member, told by the rider";
+        job.finish();
+        expect_succeeded(job, 960);
+    }
 }
 
 /// The successor is lost as well, at once or in its first rounds.
