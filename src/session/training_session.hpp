@@ -107,8 +107,8 @@ public:
     void updated(const Fire& fire);
     /// What became of a push.
     void settled(const PushOutcome& outcome);
-    /// A push of so many samples was applied, and its update is lost. The count of updates stays, as
-    /// versions do.
+    /// A push of so many samples was applied, and its update is lost. The count of updates stays,
+    /// as versions do.
     void undone(int worker, std::int64_t samples);
     /// A mini-batch or round is not used because its numbers are not finite.
     void dropped() { counts_.drops.dropped(counts_.updates); }

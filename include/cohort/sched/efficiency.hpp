@@ -24,8 +24,8 @@ struct StalenessFeatures {
 
 /// The constants of staleness_efficiency.
 struct StalenessCosts {
-    static constexpr double kFiner = 0.06;  ///< f
-    static constexpr double kLag = 0.11;    ///< kappa
+    static constexpr double kFiner = 0.06;   ///< f
+    static constexpr double kLag = 0.11;     ///< kappa
     static constexpr double kDrift = 0.028;  ///< d
 };
 

@@ -197,15 +197,17 @@ struct Recovered {
     std::int32_t worker = 0;
     std::uint64_t round = 0;   ///< the last one that is part of its parameters, or was void
     std::int64_t version = 0;  ///< kNoVersion: this worker has been away
-    /// Of that round and the one before, which the coordinator may not have heard of, oldest first,
-    /// when it took part; a rider's come with its parameters.
+    /// Of the last rounds that are part of its parameters, or were void, oldest first: those of
+    /// which the coordinator may not have heard. Empty for one that did not take part; a rider's
+    /// come with its parameters.
     std::vector<RoundReport> reports;
     std::uint64_t parameters_round = 0;  ///< the last one that is part of its parameters, which may
                                          ///< be all that it holds
     std::int64_t optimizer_version = 0;  ///< of the optimizer's state: its own, a member's or of
                                          ///< when it was one
     auto fields() {
-        return std::tie(epoch, worker, round, version, reports, parameters_round, optimizer_version);
+        return std::tie(epoch, worker, round, version, reports, parameters_round,
+                        optimizer_version);
     }
 };
 

@@ -81,7 +81,11 @@ void RingLeases::lost(int worker) {
             give_back(worker, lease, ReturnReason::kLost);
         }
     }
-    unused_[static_cast<std::size_t>(worker)].clear();
+    const auto index = static_cast<std::size_t>(worker);
+    unused_[index].clear();
+    steps_[index] = 1;  // when it comes back it rides
+    sizes_[index] = batch_of(worker);
+    context_.leases().set_batches(sizes_);
 }
 
 /// The leases of all rounds, riders' included.

@@ -44,7 +44,7 @@ private:
     std::vector<std::deque<LeaseOrder>> unused_;  ///< by worker: claimed, in no round
     std::vector<std::int64_t> batches_;           ///< by worker, as installed; empty: --batch
     std::vector<std::int64_t> sizes_;             ///< of leases, by worker
-    std::vector<std::int64_t> steps_;             ///< that a lease is for, by worker
+    std::vector<std::int64_t> steps_;             ///< local ones of a lease, by worker
 };
 
 }  // namespace cohort

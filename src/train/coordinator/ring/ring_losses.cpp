@@ -189,8 +189,8 @@ void RingLosses::bring_up() {
 }
 
 /// Whether the ring can go on from what a worker holds: updates that it has and the coordinator has
-/// not can be booked with their reports, ones that it lacks can be undone. After the end of training
-/// nothing is dealt again.
+/// not can be booked with their reports, ones that it lacks can be undone. After the end of
+/// training nothing is dealt again.
 bool RingLosses::can_succeed(const Recovered& answer) const {
     const std::int64_t booked = context_.engine().version();
     if (results_.given_up(answer.parameters_round)) {
@@ -245,9 +245,7 @@ void RingLosses::succeed() {
                          .what = "all members are lost, and with them what was trained last",
                          .hint = "a restart from the last checkpoint"});
     }
-    if (best->version > context_.engine().version()) {
-        settle(best->reports, best->parameters_round);
-    }
+    settle(best->reports, best->parameters_round);
     // Now: the successor counts them as its own from when it has its state.
     const Undone undone = results_.undo_after(best->version);
     recovery_->undone.updates += undone.updates;
@@ -289,6 +287,7 @@ void RingLosses::end_recovery() {
     while (!rounds.empty()) {
         results_.give_up_oldest();
     }
+    riders_.ask_again();
     note_departures();
     go_on();
 }
@@ -301,7 +300,7 @@ void RingLosses::end_succession(const Recovery& done) {
         results_.give_up_oldest();
     }
     riders_.succeeds(successor.worker);
-    riders_.follow(successor.worker);
+    riders_.all_ride_with(successor.worker);
     note_departures();
     UpdateEngine& engine = context_.engine();
     SyncPlan plan = engine.plan();

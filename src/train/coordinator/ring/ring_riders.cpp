@@ -27,6 +27,7 @@ void RingRiders::take_ticket(const PushReport& ticket) {
                          .hint = "the same program on all ranks"});
     }
     roles_.at(worker).version = ticket.version;
+    roles_.at(worker).apart = false;
     const double bytes = push_bytes(context_.parts);
     context_.observer.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
     context_.observer.timed(record_of(ticket, {.bytes = bytes}, bytes));
@@ -120,9 +121,10 @@ void RingRiders::forget(int worker) {
     }
 }
 
-/// It rides no more: whatever it had pushed lies with the members that are lost.
+/// It rides no more: nobody adds up what it had pushed.
 void RingRiders::succeeds(int worker) {
     forget(worker);
+    roles_.at(worker).requested = false;
     RiderProgress& progress = context_.ring.riders.progress(worker);
     progress.flush = false;
     progress.settled = std::max(progress.settled, progress.begun);
@@ -192,14 +194,20 @@ void RingRiders::adopt() {
     }
 }
 
-void RingRiders::follow(int successor) {
+void RingRiders::all_ride_with(int successor) {
     const RingRoster& roster = context_.ring.roster;
     for (int worker = 0; worker < roster.workers(); ++worker) {
         if (worker != successor && roster.seat(worker).live) {
             context_.ring.riders.progress(worker).flush = false;
-            begin_anew(worker, RingRole::kRider, successor,
-                       context_.ring.riders.pushes_of(worker));
+            begin_anew(worker, RingRole::kRider, successor, context_.ring.riders.pushes_of(worker));
         }
+    }
+}
+
+void RingRiders::ask_again() {
+    for (int worker = 0; worker < context_.ring.roster.workers(); ++worker) {
+        WorkerRole& role = roles_.at(worker);
+        role.requested = role.requested || role.apart;
     }
 }
 

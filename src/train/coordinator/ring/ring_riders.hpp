@@ -33,7 +33,10 @@ public:
     void adopt();
     /// After the loss of all members: everyone rides with the successor, and what they had begun
     /// and what is on its way to them is void.
-    void follow(int successor);
+    void all_ride_with(int successor);
+    /// Parameters that were to be sent apart from a round may have been forgotten with the orders
+    /// of an older epoch: they are sent again.
+    void ask_again();
     /// After the loss of a member: riders that miss the parameters of `round`, since the worker
     /// that was to send them is not among those that completed it, get new ones.
     void replace_missed(std::uint64_t round, const std::vector<int>& completed);

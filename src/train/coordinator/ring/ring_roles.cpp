@@ -10,6 +10,7 @@ std::uint64_t RingRoles::give(int worker, RoleOrder order) {
     order.number = ++orders_;
     at(worker).order = order.number;
     at(worker).parent_before = before.parent;
+    at(worker).apart = false;
     if (order.await_state) {
         at(worker).giver = order.giver;
     } else if (order.afresh || before.role == RingRole::kMember) {
@@ -97,6 +98,7 @@ void RingRoles::send_parameters() {
                                      .incarnation = context_.engine().incarnation(rider)});
         one.giver = giver;
         one.requested = false;
+        one.apart = true;
         one.reference = context_.ring.rounds.reached(context_.engine().reference_batches());
     }
 }

@@ -210,7 +210,7 @@ private:
     }
 
     /// The round that cannot end is over: tells the coordinator what this worker holds, to compare.
-    /// It holds just that until the coordinator says how the job goes on.
+    /// A rider's parameters stay as they are until the coordinator says how the job goes on.
     void recover(const RecoverOrder& order) {
         broken_ = false;
         if (role_ != RingRole::kMember) {

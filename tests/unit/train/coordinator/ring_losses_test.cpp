@@ -116,6 +116,23 @@ TEST(RingLosses, OfTheReporterBeforeTwoReports) {
     expect_accounts(job, 960);
 }
 
+/// A member forgets older orders when another one is lost: also that to send a rider parameters.
+TEST(RingLosses, ARiderWhoseParametersWereForgottenGetsThem) {
+    RingJob job("smallcnn", 4, ring_plan({0, 1, 2}, {3}), 960);
+    job.begin();
+    job.until_updates(3);
+    job.lose(3);
+    job.until_updates(6);
+    job.messenger.dropped.insert(static_cast<std::uint16_t>(RingMessageKind::kSendState));
+    job.come_back(3);
+    job.until_updates(10);
+    job.messenger.dropped.clear();
+    job.lose(1);
+    job.finish();
+    expect_replayed(job, {0, 2});
+    expect_accounts(job, 960);
+}
+
 TEST(RingLosses, OfARiderOnlyReturnsItsLease) {
     RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 960);
     job.job.options.inject = "rank=2,cpu=0.2";

@@ -134,6 +134,29 @@ TEST(RingSuccession, OfTheSuccessor) {
     }
 }
 
+/// Members of local steps hold leases for several of them; as riders they do one at a time.
+TEST(RingSuccession, OfAMemberOfLocalSteps) {
+    for (const bool back : {true, false}) {
+        SyncPlan plan = ring_plan({0, 1}, {2});
+        plan.work = Work::kDelta;
+        plan.local_steps = 4;
+        RingJob job("smallcnn", 3, plan, 3840);
+        job.job.options.inject = "rank=1,cpu=0.2";  // so that worker 2 succeeds
+        job.begin();
+        job.until_updates(4);
+        job.lose(1);
+        if (back) {
+            job.until_updates(6);
+            job.come_back(1);
+            job.until([&] { return job.tickets.rbegin()->second.push.worker == 1; });
+        }
+        job.lose(0);
+        job.finish();
+        EXPECT_EQ(job.books.successions.size(), 1U);
+        expect_accounts(job, 3840);
+    }
+}
+
 /// A lone member was frozen: it comes back before or after the others have gone on, with parameters
 /// that do not count, and may be a member again.
 TEST(RingSuccession, TheLastMemberComesBack) {
