@@ -7,9 +7,10 @@ namespace cohort {
 
 double staleness_efficiency(const StalenessFeatures& features) {
     const double inertia = 1 - std::log1p(-features.momentum);
-    return std::exp(StalenessCosts::kFiner * (1 - std::min(features.update_share, 1.0)) -
-                    StalenessCosts::kLag * features.mean_square_lag -
-                    StalenessCosts::kDrift * (features.local_steps - 1) * inertia);
+    const double finer = StalenessCosts::kFiner * (1 - std::min(features.update_share, 1.0));
+    const double lag = StalenessCosts::kLag * features.mean_square_lag;
+    const double drift = StalenessCosts::kDrift * (features.local_steps - 1);
+    return std::exp((finer - lag) / inertia - drift * inertia);
 }
 
 double batch_efficiency(double noise_scale, double reference_batch, double batch) {

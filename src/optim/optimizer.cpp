@@ -56,6 +56,10 @@ OptimizerOptions optimizer_options(const LearningOptions& options) {
             .epsilon = options.epsilon};
 }
 
+double momentum_of(const OptimizerOptions& options) {
+    return options.kind == OptimizerKind::kAdamW ? options.beta1 : options.momentum;
+}
+
 void Optimizer::update(std::span<float> theta, std::span<const float> gradient, double fraction,
                        double lr) {
     if (static_cast<std::int64_t>(theta.size()) != size() || gradient.size() != theta.size()) {

@@ -80,15 +80,8 @@ void TrainingSession::installed() {
 }
 
 /// What was recorded of a worker says nothing about what it will be.
-void TrainingSession::worker_lost(int worker) {
-    workers_.lost(worker);
-    if (load_) {
-        load_->lost(worker);
-    }
-}
-
-void TrainingSession::worker_joined(int worker) {
-    workers_.joined(worker);
+void TrainingSession::set_live(int worker, bool live) {
+    live ? workers_.joined(worker) : workers_.lost(worker);
     if (load_) {
         load_->lost(worker);
     }

@@ -117,8 +117,7 @@ public:
     void installed();
     /// A worker was lost, or has joined again: its times are forgotten. The caller also requests a
     /// consultation (ModeConsultation::request()).
-    void worker_lost(int worker);
-    void worker_joined(int worker);
+    void set_live(int worker, bool live);
     /// The run is over.
     void end();
 

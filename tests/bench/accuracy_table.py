@@ -184,22 +184,24 @@ def print_table(options, runs):
 
 
 def print_fit(options, runs):
-    """Least squares of log e_s = f (1 - M/B) - kappa E[L^2]; intervals by drawing seeds."""
+    """Least squares of log e_s = (f (1 - M/B) - kappa E[L^2]) / (1 + ln 1/(1 - momentum)); intervals by drawing seeds."""
     rows = []
     for (case, mode, seed), run in runs.items():
         reference = runs[case, "ssgd", seed]
         if mode != "ssgd" and run["tta_virtual_s"] and reference["tta_virtual_s"]:
             rows.append((case, seed, log_samples(reference) - log_samples(run),
-                         finer(run), square_lag(run)))
+                         finer(run) / options.inertia, square_lag(run) / options.inertia))
 
     def fit(some):
         matrix = numpy.array([[row[3], -row[4]] for row in some])
         return numpy.linalg.lstsq(matrix, numpy.array([row[2] for row in some]), rcond=None)[0]
 
     def show(name, some):
-        print(f"{name}: f {fit(some)[0]:.3f}, kappa {fit(some)[1]:.3f}")
+        if some:
+            print(f"{name}: f {fit(some)[0]:.3f}, kappa {fit(some)[1]:.3f}")
 
-    print(f"{len(runs) * 3 // 4 - len(rows)} runs that missed the target, or whose ssgd did, are left out")
+    compared = sum(mode != "ssgd" for _, mode, _ in runs)
+    print(f"{compared - len(rows)} runs that missed the target, or whose ssgd did, are left out")
     show(f"all {len(rows)} runs", rows)
     random = numpy.random.default_rng(0)
     by_seed = {seed: [row for row in rows if row[1] == seed] for seed in options.seeds}
@@ -217,8 +219,8 @@ def print_expected(options, runs):
     """The last mode's samples/s x e_s over those of the best other mode."""
     def log_rate(case, mode):
         found = [runs[case, mode, seed] for seed in options.seeds]
-        return numpy.mean([numpy.log(run["samples_per_s"]) + FINER * finer(run) - LAG * square_lag(run)
-                           for run in found])
+        return numpy.mean([numpy.log(run["samples_per_s"])
+                           + (FINER * finer(run) - LAG * square_lag(run)) / options.inertia for run in found])
 
     last, ratios = options.modes[-1], []
     print(f"| case | best | of {options.modes[0]} | {last}/best | changes |\n|---|---|---|---|---|")
@@ -291,11 +293,12 @@ def main():
     options.more = arguments[cut + 1:]
     untrained = options.show in (print_expected, print_pace)
     options.setting = replaced(UNTRAINED if untrained else ["--data", options.data, *SETTING], options.more)
+    options.inertia = 1 - numpy.log1p(-float(options.setting[options.setting.index("--momentum") + 1]))
     options.cases = options.cases.split(",") if options.cases else EXPECTED if untrained else CASES
     first, _, last = options.seeds.partition("-")
     options.seeds = list(range(int(first), int(last or first) + 1))
     waiting = ["ssgd", "asgd", "quorum:6", "quorum:4"]
-    options.modes = (waiting if options.show is print_fit else options.modes.split(",") if options.modes
+    options.modes = (options.modes.split(",") if options.modes else waiting if options.show is print_fit
                      else ["ssgd", "quorum:7", "asgd"] if options.show is print_changes
                      else [*waiting, "ssp:3", "lb-bsp", "dynamic", "adaptive"] if untrained else [*waiting, "adaptive"])
     pairs = itertools.combinations(options.modes, 2) if options.show is print_changes else ()

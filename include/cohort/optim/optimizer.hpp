@@ -32,6 +32,9 @@ struct OptimizerOptions {
     double epsilon = 1e-8;    ///< adamw: > 0
 };
 
+/// Decay of the mean gradient that updates follow: sgd's m, adamw's beta1.
+[[nodiscard]] double momentum_of(const OptimizerOptions& options);
+
 /// A float buffer of the optimizer's state, in device memory, one float per parameter of its
 /// range. Checkpoints read and write it in place.
 struct OptimizerSlot {

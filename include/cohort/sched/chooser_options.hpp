@@ -30,7 +30,7 @@ struct JobFacts {
     double parameter_bytes = 0;   ///< of a push
     double flops_per_sample = 0;  ///< forward and backward; 0: nothing is learned
     double learning_rate = 0;     ///< at the start
-    double momentum = 0;
+    double momentum = 0;          ///< of the optimizer: momentum_of()
 };
 
 }  // namespace cohort

@@ -13,19 +13,20 @@ struct StalenessFeatures {
 /// Estimates e_s: samples that ssgd needs at --lr / samples that a plan needs at the same rate for
 /// the same progress, updates by the per-sample rule.
 ///
-///     log e_s = f (1 - M/B) - kappa E[L^2] - d (H - 1) (1 + ln 1 / (1 - momentum))
+///     log e_s = (f (1 - M/B) - kappa E[L^2]) / i - d (H - 1) i,  i = 1 + ln 1 / (1 - momentum)
 ///
 /// for updates of M <= B samples, pushes with lags of L reference batches and H local steps. 1 for
 /// ssgd.
 /// Many small updates, one after the other, are worth somewhat more than one update of as many
-/// samples, and a small lag costs almost nothing. docs/efficiency.md shows what f and kappa are
-/// fitted to.
+/// samples, and a small lag costs almost nothing; momentum averages over updates, so both matter
+/// less with it, while local steps, which begin without velocity, cost more. docs/efficiency.md
+/// shows what the constants are fitted to.
 [[nodiscard]] double staleness_efficiency(const StalenessFeatures& features);
 
 /// The constants of staleness_efficiency.
 struct StalenessCosts {
-    static constexpr double kFiner = 0.06;   ///< f
-    static constexpr double kLag = 0.11;     ///< kappa
+    static constexpr double kFiner = 0.20;   ///< f
+    static constexpr double kLag = 0.36;     ///< kappa
     static constexpr double kDrift = 0.028;  ///< d
 };
 

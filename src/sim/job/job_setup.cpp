@@ -4,6 +4,7 @@
 
 #include "cohort/data/dataset.hpp"
 #include "cohort/formats/network.hpp"
+#include "cohort/optim/learning_options.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "formats/predictor_file.hpp"
 #include "formats/weights_file.hpp"
@@ -81,7 +82,8 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
     spec.target_on_average = options.target_on == TargetOn::kAverage;
     spec.target_accuracy = options.target_accuracy;
     spec.target_loss = options.target_loss;
-    spec.setting.job = job_facts(spec, options.momentum, profiled_flops(options, spec.train));
+    spec.setting.job = job_facts(spec, momentum_of(optimizer_options(options)),
+                                 profiled_flops(options, spec.train));
     spec.records = options.record_load ? SimulationResult::kRecords : 0;
     return spec;
 }

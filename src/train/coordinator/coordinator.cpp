@@ -288,7 +288,7 @@ void Coordinator::lost(const RankNews& news) {
         return;
     }
     const int worker = comm_.map.worker_of_rank(news.rank);
-    active_->session->worker_lost(worker);
+    active_->session->set_live(worker, false);
     active_->consultation.worker_changed(worker);
     reporter_.report_stragglers();
     report_rank(reporter_, roster_.report(news), comm_.map.workers());
@@ -318,7 +318,7 @@ void Coordinator::returned(const RankNews& news) {
         return;  // it stays away for what is left
     }
     const int worker = comm_.map.worker_of_rank(news.rank);
-    active_->session->worker_joined(worker);
+    active_->session->set_live(worker, true);
     active_->consultation.worker_changed(worker);
     reporter_.report_stragglers();
     report_rank(reporter_, roster_.report(news), comm_.map.workers());

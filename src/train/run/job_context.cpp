@@ -198,7 +198,7 @@ JobFacts job_facts(const JobContext& parts) {
             .flops_per_sample =
                 computes_network(parts.options) ? parts.graph.training_flops_per_sample() : 0,
             .learning_rate = parts.options.lr,
-            .momentum = parts.optimizer.momentum};
+            .momentum = momentum_of(parts.optimizer)};
 }
 
 }  // namespace cohort

@@ -133,7 +133,6 @@ void RingMember::evaluate(const RoundOrder& order) {
 void RingMember::restart() {
     rounds_.keep_only({});
     staged_.clear();
-    model_.forget_reports();
     leave();
 }
 

@@ -29,6 +29,7 @@ public:
     void set_outdated() noexcept {
         outdated_ = true;
         optimizer_version_ = kNoVersion;
+        reports_.clear();
     }
     /// Version of the parameters with which a ring can go on, else kNoVersion.
     [[nodiscard]] std::int64_t usable_version() const noexcept {
@@ -41,7 +42,6 @@ public:
     void round_over(std::uint64_t round) noexcept { last_round_ = parameters_round_ = round; }
     /// Of the last round; goes with its parameters wherever they are sent.
     void add_report(RoundReport report);
-    void forget_reports() { reports_.clear(); }
     /// Of the last rounds, oldest first: as many as may be granted at a time.
     [[nodiscard]] const std::vector<RoundReport>& reports() const noexcept { return reports_; }
     /// The last round that is part of the parameters.

@@ -9,12 +9,13 @@ namespace {
 
 TEST(StalenessEfficiency, WorkedByHand) {
     EXPECT_DOUBLE_EQ(staleness_efficiency({}), 1) << "ssgd";
-    EXPECT_DOUBLE_EQ(staleness_efficiency({.mean_square_lag = 1}), std::exp(-0.11));
+    EXPECT_DOUBLE_EQ(staleness_efficiency({.mean_square_lag = 1}), std::exp(-0.36));
     // Eight workers: quorum:6 makes three updates of a reference batch, asgd eight.
-    EXPECT_NEAR(staleness_efficiency({.mean_square_lag = 0.18, .update_share = 1.0 / 3}), 1.0204,
-                5e-5);
-    EXPECT_NEAR(staleness_efficiency({.mean_square_lag = 0.76, .update_share = 1.0 / 8}), 0.9694,
-                5e-5);
+    const StalenessFeatures quorum{
+        .mean_square_lag = 0.18, .update_share = 1.0 / 3, .momentum = 0.9};
+    EXPECT_NEAR(staleness_efficiency(quorum), 1.0210, 5e-5);
+    const StalenessFeatures asgd{.mean_square_lag = 0.76, .update_share = 1.0 / 8, .momentum = 0.9};
+    EXPECT_NEAR(staleness_efficiency(asgd), 0.9706, 5e-5);
     EXPECT_DOUBLE_EQ(staleness_efficiency({.update_share = 4}), 1) << "no update counts as larger";
 }
 
