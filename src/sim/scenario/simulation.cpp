@@ -189,13 +189,18 @@ private:
                    : make_run_predictor(chooser, options_.workers, options_.batch);
     }
 
-    /// The same cluster with the same scenario and loads over the same time, without a job.
+    /// The same cluster with the same scenario and loads over the same time, without a job. None
+    /// where workers that nobody waits for would do a thousand times what the job did: one of them
+    /// is as good as dead, and the others' work would take longer than the run.
     [[nodiscard]] std::optional<double> ideal_samples_s(double virtual_s,
                                                         const std::function<bool()>& stop) const {
         EventQueue queue;
         VirtualCluster cluster(queue, profile_, nodes_, scenario());
         const Loads loads(cluster, spec_);
-        return cohort::ideal_samples_s(cluster, spec_, virtual_s, stop);
+        const std::uint64_t most = std::max<std::uint64_t>(1'000'000, 1000 * queue_.events());
+        return cohort::ideal_samples_s(cluster, spec_, virtual_s, [&stop, &queue, most] {
+            return stop() || queue.events() > most;
+        });
     }
 
     [[nodiscard]] bool news() const {

@@ -297,6 +297,17 @@ TEST(IdealPace, HasTransfersThatAWorkerDoesAlone) {
     EXPECT_NEAR(ideal(simulate(options, {})), 64 * (7 / kOwn + slow), 1e-3);
 }
 
+/// Beside a worker that is as good as dead the others would do ten billion mini-batches.
+TEST(IdealPace, IsNotComputedForAges) {
+    VirtualRuns runs;
+    runs.rows.push_back(
+        {.time_s = 0, .target = {TraceTarget::Kind::kWorker, 3}, .shares = {.delay_s = 1e9}});
+    const SimulationResult result = simulate(runs.options("ssgd", 4, 16), {});
+    EXPECT_GT(result.virtual_s, 1e9);
+    EXPECT_GT(result.samples_applied, 0);
+    EXPECT_EQ(result.ideal_samples_s, std::nullopt);
+}
+
 /// The card of the one server carries ten sets of parameters per second.
 TEST(IdealPace, IsNotMoreThanTheLinksCarry) {
     VirtualRuns runs;
