@@ -18,9 +18,8 @@ struct StalenessFeatures {
 /// for updates of M <= B samples, pushes with lags of L reference batches and H local steps. 1 for
 /// ssgd.
 /// Many small updates, one after the other, are worth somewhat more than one update of as many
-/// samples, and a small lag costs almost nothing; momentum averages over updates, so both matter
-/// less with it, while local steps, which begin without velocity, cost more. docs/efficiency.md
-/// shows what the constants are fitted to.
+/// samples, and a small lag costs almost nothing. With momentum both matter less, and local steps
+/// cost more. docs/efficiency.md shows what the constants are fitted to.
 [[nodiscard]] double staleness_efficiency(const StalenessFeatures& features);
 
 /// The constants of staleness_efficiency.

@@ -72,8 +72,8 @@ public:
         return member;
     }
 
-    /// No member is left that can go on: all that live ride, those on their way in too, with no
-    /// parent yet.
+    /// No member is left that can go on: all live workers become riders without a parent, those
+    /// that were about to be members too.
     void disband() {
         for (RingSeat& seat : seats_) {
             seat.role = seat.live ? RingRole::kRider : seat.role;

@@ -190,8 +190,8 @@ private:
     }
 
     /// The same cluster with the same scenario and loads over the same time, without a job. None
-    /// where workers that nobody waits for would do a thousand times what the job did: one of them
-    /// is as good as dead, and the others' work would take longer than the run.
+    /// when that takes a thousand times the job's events: a job that waits for a worker with a
+    /// delay of years has few events, and the other workers without waiting have billions.
     [[nodiscard]] std::optional<double> ideal_samples_s(double virtual_s,
                                                         const std::function<bool()>& stop) const {
         EventQueue queue;

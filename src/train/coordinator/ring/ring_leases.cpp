@@ -22,8 +22,7 @@ RingLeases::RingLeases(RingContext& context, RingGradients& gradients)
     : context_(context),
       gradients_(gradients),
       unused_(static_cast<std::size_t>(context.comm.map.workers())),
-      sizes_(unused_.size(), context.parts.options.batch),
-      steps_(unused_.size(), 1) {
+      sizes_(unused_.size(), context.parts.options.batch) {
 }
 
 void RingLeases::deal() {
@@ -83,8 +82,7 @@ void RingLeases::lost(int worker) {
     }
     const auto index = static_cast<std::size_t>(worker);
     unused_[index].clear();
-    steps_[index] = 1;  // when it comes back it rides
-    sizes_[index] = batch_of(worker);
+    sizes_[index] = batch_of(worker);  // a worker that comes back is a rider
     context_.leases().set_batches(sizes_);
 }
 
@@ -109,17 +107,19 @@ std::int64_t RingLeases::batch_of(int worker) const {
 
 void RingLeases::resize(const std::vector<int>& members, bool other_work,
                         std::vector<std::int64_t> batches) {
+    std::vector<bool> several_steps;
+    for (std::size_t index = 0; index < sizes_.size(); ++index) {
+        several_steps.push_back(sizes_[index] > batch_of(static_cast<int>(index)));
+    }
     if (!batches.empty()) {
         batches_ = std::move(batches);
     }
     const SyncPlan& plan = context_.engine().plan();
     const std::vector<std::int64_t> before = sizes_;
-    const std::vector<std::int64_t> steps_before = steps_;
     for (std::size_t index = 0; index < sizes_.size(); ++index) {
         const auto worker = static_cast<int>(index);
         const bool delta = plan.work == Work::kDelta && contains(members, worker);
-        steps_[index] = delta ? plan.local_steps : 1;
-        sizes_[index] = batch_of(worker) * steps_[index];
+        sizes_[index] = batch_of(worker) * (delta ? plan.local_steps : 1);
     }
     context_.leases().set_batches(sizes_);
     context_.leases().set_ahead(kLeasesAhead, !plan.cohorts.front().riders.empty());
@@ -127,8 +127,8 @@ void RingLeases::resize(const std::vector<int>& members, bool other_work,
         const auto worker = static_cast<int>(index);
         const RingSeat& seat = context_.ring.roster.seat(worker);
         const bool riding = seat.role == RingRole::kRider && !contains(members, worker);
-        const bool other = riding ? steps_before[index] != steps_[index]
-                                  : other_work || before[index] != sizes_[index];
+        const bool other =
+            riding ? several_steps[index] : other_work || before[index] != sizes_[index];
         if (seat.live && other) {
             replace(worker);
         }

@@ -28,8 +28,8 @@ public:
     /// A lost worker's come back, but for those in a round, which may still be applied.
     void lost(int worker);
     /// Sizes of leases under the plan in force. Workers that hold some of another size or kind,
-    /// which they have not begun, get new ones; a rider goes on with those it has, but not with a
-    /// member's of several local steps.
+    /// which they have not begun, get new ones. A rider goes on with its leases, unless they are
+    /// those for several local steps that it got as a member.
     /// @param members  that are about to be  @param batches  by worker; empty: as before
     void resize(const std::vector<int>& members, bool other_work,
                 std::vector<std::int64_t> batches);
@@ -44,7 +44,6 @@ private:
     std::vector<std::deque<LeaseOrder>> unused_;  ///< by worker: claimed, in no round
     std::vector<std::int64_t> batches_;           ///< by worker, as installed; empty: --batch
     std::vector<std::int64_t> sizes_;             ///< of leases, by worker
-    std::vector<std::int64_t> steps_;             ///< local ones of a lease, by worker
 };
 
 }  // namespace cohort

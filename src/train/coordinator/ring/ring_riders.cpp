@@ -121,7 +121,7 @@ void RingRiders::forget(int worker) {
     }
 }
 
-/// It rides no more: nobody adds up what it had pushed.
+/// The successor is no rider any more: its earlier pushes are part of no round.
 void RingRiders::succeeds(int worker) {
     forget(worker);
     roles_.at(worker).requested = false;

@@ -31,11 +31,11 @@ public:
     [[nodiscard]] std::int64_t oldest_version() const;
     /// Riders of a lost parent get another one; what they had begun is void.
     void adopt();
-    /// After the loss of all members: everyone rides with the successor, and what they had begun
-    /// and what is on its way to them is void.
+    /// After the loss of all members: all other live workers become riders of the successor. The
+    /// mini-batches that they had begun, and parameters that are on their way to them, are void.
     void all_ride_with(int successor);
-    /// Parameters that were to be sent apart from a round may have been forgotten with the orders
-    /// of an older epoch: they are sent again.
+    /// Members forget orders of older epochs, among them orders to send a rider parameters. Those
+    /// that no rider has told of are given again.
     void ask_again();
     /// After the loss of a member: riders that miss the parameters of `round`, since the worker
     /// that was to send them is not among those that completed it, get new ones.

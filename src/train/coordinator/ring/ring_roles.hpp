@@ -11,11 +11,11 @@ namespace cohort {
 struct WorkerRole {
     std::uint64_t order = 0;  ///< number of the order
     int parent_before = 0;
-    int giver = 0;             ///< sends it the parameters, or the state of a member
-    bool requested = false;    ///< a rider's are to be sent apart from any round
-    bool apart = false;        ///< they have been ordered, and it has not told of them yet
-    std::uint64_t round = 0;   ///< that took a rider's newest gradient; 0: none
-    double reference = 0;      ///< reference batches in the parameters that it has
+    int giver = 0;            ///< sends it the parameters, or the state of a member
+    bool requested = false;   ///< a rider's are to be sent apart from any round
+    bool apart = false;       ///< a member was ordered to send them; the rider has not told of them
+    std::uint64_t round = 0;  ///< that took a rider's newest gradient; 0: none
+    double reference = 0;     ///< reference batches in the parameters that it has
     std::int64_t version = 0;  ///< of the parameters that it has, or an older one
 };
 
