@@ -36,7 +36,8 @@ void run(World& world, const AllReduceOptions& options, int late, double seconds
     ring->finish({});
     static_cast<void>(ring->wait());
     if (world.rank() != late) {
-        // Lines of standard output may be mixed with those of other ranks, a line of standard error is one write.
+        // Lines of standard output may be mixed with those of other ranks, a line of standard error
+        // is one write.
         std::fprintf(stderr, "rank %d core_share %.4f\n", world.rank(),
                      (process_cpu_seconds() - cpu) / (clock.now() - start).count());
     }
