@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cohort/model/slow_layers.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "core/units.hpp"
@@ -49,15 +50,6 @@ Json to_json(const EngineBenchOptions& options, const EngineBenchResult& result)
                                        {"implementations", implementations}});
     }
     return line;
-}
-
-/// "jit:avx2, own:product": what computes a layer, forward and then backward.
-std::string implementations_of(const LayerProfile& layer) {
-    std::string text;
-    for (const auto& [part, name] : layer.implementations) {
-        text += (text.empty() ? "" : ", ") + name;
-    }
-    return text;
 }
 
 /// Share of one core's product of matrices that a layer reaches; empty where it has no products.

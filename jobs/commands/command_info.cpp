@@ -3,11 +3,13 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/formats/network.hpp"
+#include "cohort/model/slow_layers.hpp"
 #include "cohort/tensor/device.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
 #include "session/model_input.hpp"
+#include "train/bench/engine_bench.hpp"
 
 namespace cohort {
 namespace {
@@ -22,12 +24,16 @@ public:
                        "Network whose layers to list, for the samples of --data, else for 3x32x32 "
                        "and 10 classes, of text for 35 of 28,782 tokens, FILE.onnx for its own")
             ->type_name("NAME");
+        app.add_flag("--speed", speed_,
+                     "Time some training steps of --model on one core and compare its layers with "
+                     "the core's product of matrices");
         value(app, "--device", device_, "Device to describe: auto, cpu, cuda or cuda:INDEX")
             ->type_name("DEVICE");
     }
 
     ExitCode run(const CommandContext& context) override {
         need(!verify_ || !data_.empty(), "--verify", "there is nothing to verify", "--data FILE");
+        need(!speed_ || !model_.empty(), "--speed", "no network is given", "--model NAME");
         for (const std::string& line : build_facts()) {
             print_line("{}", line);
         }
@@ -43,6 +49,9 @@ public:
             const Graph graph = make_graph(source, input);
             print_line("{}", model_facts(graph));
             std::fputs(describe(graph).c_str(), stdout);
+            if (speed_) {
+                print_speed(graph, tuning_file(context.env));
+            }
         }
         return ExitCode::kDone;
     }
@@ -61,10 +70,32 @@ private:
         return train;
     }
 
+    static void print_speed(const Graph& graph, const std::string& tuning_file) {
+        constexpr std::int64_t kBatch = 8;  // large images fit the memory
+        const EngineBenchResult result = bench_engine({.batch = kBatch,
+                                                       .steps = SlowLayerWatch::kSteps,
+                                                       .warmup_steps = 1,
+                                                       .device = "cpu",
+                                                       .precision = PrecisionChoice::kF32,
+                                                       .tuning_file = tuning_file,
+                                                       .profile = true},
+                                                      graph);
+        print_line(
+            "speed on one core: {:.1f} GF/s in training steps of {} samples, {:.1f} GF/s in "
+            "the core's product of matrices",
+            result.gflop_per_second, kBatch, result.product_gflop_per_second);
+        const double product_flops = 1e9 * result.product_gflop_per_second;
+        const auto samples = static_cast<double>(kBatch * result.steps);
+        const std::string slow = slow_layers_sentence(
+            slow_layers(result.profile, samples, product_flops), product_flops);
+        print_line("{}", slow.empty() ? "no layer that counts is slow on this processor" : slow);
+    }
+
     std::string data_;
     std::string model_;
     std::string device_ = "auto";
     bool verify_ = false;
+    bool speed_ = false;
 };
 
 }  // namespace

@@ -5,10 +5,10 @@
 //  3. When all members have finished, kernels add up their per-member sums; parameter gradients
 //  that are now final are announced.
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <span>
 
+#include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "core/bf16.hpp"
 #include "model/executor.hpp"
@@ -276,10 +276,9 @@ private:
             f();
             return;
         }
-        const auto start = std::chrono::steady_clock::now();
+        const Clock::Seconds start = profile_clock_.now();
         f();
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-        times_.add(step, took.count());
+        times_.add(step, (profile_clock_.now() - start).count());
     }
 
     const Graph& graph_;
@@ -288,6 +287,7 @@ private:
     std::vector<LossSums> fused_sums_;  ///< per member: of a loss that a kernel includes
     std::map<std::int64_t, ExecutionPlan> plans_;
     bool profiling_ = false;
+    ThreadCpuClock profile_clock_;  ///< what other processes take does not count
     LayerTimes times_;
 
     // The run in progress.

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -20,6 +21,16 @@ class Commands(ProgramTest):
         version = run("--version").stdout
         self.assertRegex(version, r"^cohort \d+\.\d+\.\d+, revision \w+(-dirty)?, \w+ build by \w+ [\d.]+")
         self.assertTrue(run("info").stdout.startswith(version), "the same facts")
+
+    def test_info_compares_layers_with_the_core(self):
+        said = run("info", "--model", "lenet", "--data", self.data, "--speed").stdout
+        found = re.search(r"^speed on one core: ([\d.]+) GF/s in training steps of 8 samples, ([\d.]+) GF/s in the core's "
+                          r"product of matrices$", said, re.M)
+        step, product = map(float, found.groups())
+        self.assertGreater(product, step)
+        self.assertGreater(step, 0)
+        self.assertRegex(said, r"(?m)^(no layer that counts is slow|layers are slow) on this processor")
+        self.assertIn("[--speed]", run("info", "--speed", code=2).stderr)
 
     def test_output_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "w", encoding="utf-8") as full:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/rng.hpp"
@@ -21,6 +22,7 @@ struct SyntheticBatch {
     std::vector<float> samples;
     std::vector<std::int32_t> tokens;  ///< in place of the samples
     std::vector<std::int32_t> labels;
+    std::vector<float> targets;  ///< of a regression
     std::vector<std::int64_t> ids;
 };
 
@@ -34,13 +36,18 @@ SyntheticBatch make_batch(const Graph& graph, std::int64_t size) {
             return static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(end)));
         });
     };
+    const auto draw_normal = [&](std::vector<float>& numbers, std::size_t count) {
+        numbers.resize(count);
+        std::generate(numbers.begin(), numbers.end(), [&] { return rng.next_normal(); });
+    };
     if (graph.reads_tokens()) {
         batch.tokens.resize(elements);
         draw(batch.tokens, graph.vocabulary());
     } else {
-        batch.samples.resize(elements);
-        std::generate(batch.samples.begin(), batch.samples.end(),
-                      [&] { return rng.next_normal(); });
+        draw_normal(batch.samples, elements);
+    }
+    if (graph.loss() == LossKind::kMeanSquaredError) {
+        draw_normal(batch.targets, static_cast<std::size_t>(size * graph.outputs()));
     }
     batch.labels.resize(static_cast<std::size_t>(size * graph.positions()));
     draw(batch.labels, graph.classes());
@@ -72,9 +79,13 @@ Graph make_bench_model(const std::string& name) {
 }  // namespace
 
 EngineBenchResult bench_engine(const EngineBenchOptions& options) {
+    return bench_engine(options, make_bench_model(options.model));
+}
+
+EngineBenchResult bench_engine(const EngineBenchOptions& options, Graph graph) {
     const std::unique_ptr<Device> device = make_device(options.device, options.threads);
     Replica replica(
-        make_bench_model(options.model), *device,
+        std::move(graph), *device,
         replica_options(*device, options.precision, options.deterministic, options.tuning_file));
     replica.initialise(1);
     const FlatLayout& layout = replica.graph().parameters();
@@ -85,6 +96,7 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
                           .labels = data.labels.data(),
                           .sample_ids = data.ids.data(),
                           .size = options.batch,
+                          .targets = data.targets.data(),
                           .tokens = data.tokens.data()};
     const SteadyClock clock;
     std::vector<double> seconds;

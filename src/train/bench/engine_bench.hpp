@@ -44,5 +44,7 @@ struct EngineBenchResult {
 /// in the zoo, 30 positions of 64 features through a layer of 64 units. Blocks.
 /// Errors: those of make_model, make_device and Replica.
 [[nodiscard]] EngineBenchResult bench_engine(const EngineBenchOptions& options);
+/// The same of any network of one input, in place of `options.model`.
+[[nodiscard]] EngineBenchResult bench_engine(const EngineBenchOptions& options, Graph graph);
 
 }  // namespace cohort

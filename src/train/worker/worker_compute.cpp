@@ -10,8 +10,11 @@
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/learning_options.hpp"
+#include "core/log.hpp"
 #include "core/profiler_range.hpp"
+#include "layers/product_speed.hpp"
 #include "optim/vector_math.hpp"
+#include "tensor/cpu_team.hpp"
 #include "train/run/job_context.hpp"
 #include "train/worker/sleep_compute.hpp"
 #include "train/worker/worker_observer.hpp"
@@ -78,8 +81,11 @@ WorkerCompute::WorkerCompute(const JobContext& job, const CommContext& comm,
       replica_(make_replica(job, *device_, environment, coordinator)),
       injector_(parse_injections(job.options.inject), comm.map.rank_of_worker(worker),
                 job.options.seed, environment.clock, busy_clock(*device_, job, environment.clock)) {
+    auto* const layers = dynamic_cast<Replica*>(replica_.get());
     if (device_->kind() != DeviceKind::kCpu) {
         worker_device_.emplace(*replica_);
+    } else if (layers != nullptr && comm.map.place_in_role(comm.map.rank_of_worker(worker)) == 0) {
+        slow_layers_.emplace(*layers, cpu_team(*device_).size(), product_flops_per_second());
     }
     injector_.set_stop([&coordinator] { return coordinator.stopping(); });
     const ComputeChoice compute = parse_compute(job.options.compute);
@@ -111,6 +117,11 @@ std::optional<BatchResult> WorkerCompute::train_step(const BatchView& batch,
     try {
         auto result = replica_->train_step(batch, job_.options.seed, announced);
         stepped_ = true;
+        if (slow_layers_ && result) {
+            if (const std::string slow = slow_layers_->stepped(batch.size); !slow.empty()) {
+                log_warn("{}; see docs/processors.md", slow);
+            }
+        }
         return result;
     } catch (const OutOfMemory& error) {
         if (stepped_ && may_leave()) {

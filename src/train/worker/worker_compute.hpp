@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "cohort/model/slow_layers.hpp"
 #include "comm/allreduce/all_reduce.hpp"
 #include "train/run/job_context.hpp"
 #include "train/worker/coordinator_link.hpp"
@@ -71,7 +72,8 @@ private:
     std::optional<WorkerDevice> worker_device_;  ///< unless the replica lies in host memory
     Injector injector_;
     std::function<void()> begun_;
-    bool stepped_ = false;  ///< a mini-batch has fitted the memory
+    std::optional<SlowLayerWatch> slow_layers_;  ///< of the first worker of a host, on a CPU
+    bool stepped_ = false;                       ///< a mini-batch has fitted the memory
 };
 
 }  // namespace cohort

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Layers whose products are below a quarter of one core's product of matrices, by network and vector instructions.
+
+    layer_speed.py COHORT [--models lenet,resnet20] [--levels AVX512_CORE,AVX2,AVX,SSE41] [--steps 5]
+
+Each row: the core's product of matrices and the whole step in GF/s; the slowest direction of a layer that takes a
+hundredth of the step or more, with its share of the product; how much shorter the step would be if every layer below a
+quarter reached it (`lost`: the number that the warning at the start of a run and `cohort info --speed` are about). One
+thread, in CPU time, so other work on the machine counts little.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+MODELS = "lenet smallcnn resnet20 vgg16 alexnet vgg13 densenet121 mobilenetv2 googlenet resnet50 lstm transformer".split()
+FLOOR = 0.25
+COUNTS = 0.01
+
+
+def profile(options, model, level):
+    batch = 8 if model in ("resnet50", "lstm", "transformer") else 32
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": level, "DNNL_MAX_CPU_ISA": level}
+    done = subprocess.run([options.cohort, "bench", "engine", "--model", model, "--batch", str(batch), "--threads", "1",
+                           "--steps", str(options.steps), "--precision", "f32", "--device", "cpu", "--profile", "--json"],
+                          capture_output=True, text=True, check=False, env=environment)
+    if done.returncode != 0:
+        sys.exit(f"{model} at {level}: {done.stderr[-1000:]}")
+    return json.loads(done.stdout)
+
+
+def row(options, model, level):
+    run = profile(options, model, level)
+    samples = run["batch"] * run["steps"]
+    product = 1e9 * run["product_gflop_per_second"]
+    whole_s = sum(layer["forward_s"] + layer["backward_s"] for layer in run["profile"])
+    flops = lost_s = 0
+    slowest = (float("inf"), "none")
+    for layer in run["profile"]:
+        for way in ("forward", "backward"):
+            seconds, count = layer[f"{way}_s"], samples * layer[f"{way}_flops"]
+            if count == 0 or seconds == 0:
+                continue
+            flops += count
+            share = count / seconds / product
+            lost_s += max(0, seconds - count / (FLOOR * product))
+            if seconds >= COUNTS * whole_s:
+                by = ", ".join(sorted(set(layer["implementations"].values()))) or layer["kind"]
+                slowest = min(slowest, (share, f"{layer['name']} {way} ({by})"))
+    return (f"| {level} | {model} | {1e-9 * product:.0f} | {1e-9 * flops / whole_s:.0f} "
+            f"| {100 * slowest[0]:.0f} %: {slowest[1]} | {100 * lost_s / whole_s:.1f} % |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cohort")
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--levels", default="AVX512_CORE,AVX2,AVX,SSE41")
+    parser.add_argument("--steps", type=int, default=5)
+    options = parser.parse_args()
+    print("| instructions | network | product GF/s | step GF/s | slowest layer that counts | lost |\n|---|---|---|---|---|---|")
+    for level in options.levels.split(","):
+        for model in options.models.split(","):
+            print(row(options, model, level), flush=True)
+
+
+if __name__ == "__main__":
+    main()
