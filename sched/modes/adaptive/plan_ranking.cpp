@@ -92,6 +92,10 @@ void PaceRecord::went(PaceKind kind_of_plan, double seconds, double samples,
     if (predicted_samples_s <= 0) {
         return;
     }
+    if (skip_ > 0) {
+        skip_ -= samples;
+        return;
+    }
     samples_ += samples;
     predicted_ += predicted_samples_s * seconds;
     if (predicted_ < window_) {
@@ -100,11 +104,16 @@ void PaceRecord::went(PaceKind kind_of_plan, double seconds, double samples,
     ++windows_;
     Kind& kind = kinds_[static_cast<std::size_t>(kind_of_plan)];
     const double ratio = std::clamp(samples_ / predicted_, kLeastRatio, kMostRatio);
-    kind = {.ratio = kind.window == 0 ? ratio : (of(kind_of_plan) + ratio) / 2, .window = windows_};
-    restart();
+    kind = {.ratio = (of(kind_of_plan) + ratio) / 2, .window = windows_};
+    begin_window();
 }
 
 void PaceRecord::restart() {
+    skip_ = first_;
+    begin_window();
+}
+
+void PaceRecord::begin_window() {
     samples_ = 0;
     predicted_ = 0;
 }

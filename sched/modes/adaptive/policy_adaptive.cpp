@@ -57,7 +57,7 @@ AdaptivePolicy::AdaptivePolicy(Mode mode, const ModeSetting& setting)
     : PolicyBase(std::move(mode), setting),
       times_(static_cast<int>(setting.live.size()), setting.batch, setting.job.parameter_bytes),
       ranking_(PolicyBase::setting()),
-      paces_(kPaceRounds * ranking_.rater().reference_batch()) {
+      paces_(kPaceRounds * ranking_.rater().reference_batch(), ranking_.rater().reference_batch()) {
 }
 
 Decision AdaptivePolicy::start() {
