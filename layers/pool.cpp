@@ -89,7 +89,7 @@ private:
     }
     /// The number of a window's tap fits into a byte.
     [[nodiscard]] bool short_taps() const {
-        return rows_.kernel * columns_.kernel <= std::numeric_limits<std::uint8_t>::max() + 1;
+        return rows_.kernel() * columns_.kernel() <= std::numeric_limits<std::uint8_t>::max() + 1;
     }
     template <class F>
     void with_taps(F&& f) const {

@@ -1,244 +1,47 @@
-// The loops of batch normalisation over one cache-resident slice. Sums run in float over at most
-// kRun pixels and are then folded into double.
 #include "layers/cpu/batch_norm_loops.hpp"
 
-#include <algorithm>
-#include <cstring>
-
-#include "core/system/simd.hpp"
-#include "layers/cpu/lanes.hpp"
+#include "layers/cpu/level/level_loops.hpp"
 
 namespace cohort {
-namespace {
 
-constexpr std::int64_t kRun = 256;
-
-/// sums[lane] += values[lane] in double.
-template <int kLanes>
-COHORT_INLINE inline void fold(const Vector<kLanes>& values, double* sums) {
-    float lanes[kLanes];
-    std::memcpy(lanes, &values, sizeof values);
-    for (int l = 0; l < kLanes; ++l) {
-        sums[l] += static_cast<double>(lanes[l]);
-    }
-}
-
-template <int kLanes, class Element>
-COHORT_INLINE inline void statistics_run(const Element* x, const float* shift, std::int64_t pixels,
-                                         double* sum, double* square) {
-    using V = Vector<kLanes>;
-    const V centre = load<kLanes>(shift);
-    V s[2] = {};  // two chains hide the latency of the additions
-    V q[2] = {};
-    std::int64_t p = 0;
-    for (; p + 2 <= pixels; p += 2) {
-        for (int k = 0; k < 2; ++k) {
-            const V value = load<kLanes>(x + (p + k) * kLanes) - centre;
-            s[k] += value;
-            q[k] += value * value;
-        }
-    }
-    if (p < pixels) {
-        const V value = load<kLanes>(x + p * kLanes) - centre;
-        s[0] += value;
-        q[0] += value * value;
-    }
-    fold<kLanes>(s[0] + s[1], sum);
-    fold<kLanes>(q[0] + q[1], square);
-}
-
-template <int kLanes, ReluMask kMask, class Element>
-COHORT_INLINE inline void reduce_run(const BnChannels& channels, std::int64_t c, const Element* x,
-                                     const Element* y, Element* gradient, std::int64_t pixels,
-                                     double* sum, double* product) {
-    using V = Vector<kLanes>;
-    const V centre = load<kLanes>(channels.mean + c);
-    const V scale = load<kLanes>(channels.scale + c);
-    const V offset = load<kLanes>(channels.offset + c);
-    const V zero = {};
-    V s = {};
-    V q = {};
-    for (std::int64_t p = 0; p < pixels; ++p) {
-        const std::int64_t i = p * kLanes;
-        V g = load<kLanes>(gradient + i);
-        const V value = load<kLanes>(x + i);
-        if constexpr (kMask == ReluMask::kFromOutput) {
-            g = load<kLanes>(y + i) <= zero ? zero : g;
-        } else if constexpr (kMask == ReluMask::kFromInput) {
-            const V output = value * scale + offset;
-            g = output <= zero ? zero : g;
-        }
-        if constexpr (kMask != ReluMask::kNone) {
-            store<kLanes>(gradient + i, g);
-        }
-        s += g;
-        q += g * (value - centre);
-    }
-    fold<kLanes>(s, sum);
-    fold<kLanes>(q, product);
-}
-
-template <int kLanes, class Element>
-COHORT_INLINE inline void apply_group(const Element* x, const float* scale, const float* offset,
-                                      const Element* added, bool relu, std::int64_t pixels,
-                                      Element* y) {
-    using V = Vector<kLanes>;
-    const V a = load<kLanes>(scale);
-    const V b = load<kLanes>(offset);
-    const V zero = {};
-    for (std::int64_t p = 0; p < pixels; ++p) {
-        const std::int64_t i = p * kLanes;
-        V value = load<kLanes>(x + i) * a + b;
-        if (added != nullptr) {
-            value += load<kLanes>(added + i);
-        }
-        if (relu) {
-            value = value < zero ? zero : value;
-        }
-        store<kLanes>(y + i, value);
-    }
-}
-
-template <int kLanes, class Element>
-COHORT_INLINE inline void gradient_group(const Element* x, const Element* gradient,
-                                         const float* mean, const float* a, const float* b,
-                                         const float* d, std::int64_t pixels, Element* gradient_x) {
-    using V = Vector<kLanes>;
-    const V va = load<kLanes>(a);
-    const V vb = load<kLanes>(b);
-    const V centre = load<kLanes>(mean);
-    const V vd = load<kLanes>(d);
-    for (std::int64_t p = 0; p < pixels; ++p) {
-        const std::int64_t i = p * kLanes;
-        store<kLanes>(gradient_x + i,
-                      va * load<kLanes>(gradient + i) + vb * (load<kLanes>(x + i) - centre) + vd);
-    }
-}
-
-/// Calls f(lanes, first element, channel, pixels) for every run of at most `most` pixels. Lanes
-/// that are no compile-time constant are handled one by one: row-major images have one lane, and
-/// [N,F] has one pixel, so the stride between pixels never matters.
-template <class F>
-COHORT_INLINE inline void for_each_run(const ChannelView& view, std::int64_t most, F&& f) {
-    const std::int64_t vector = view.lanes == 16 || view.lanes == 8 ? view.lanes : 1;
-    with_constant<16, 8, 1>(static_cast<int>(vector), [&](auto lanes) COHORT_INLINE {
-        constexpr std::int64_t kLanes = decltype(lanes)::value;
-        for (std::int64_t n = 0; n < view.samples; ++n) {
-            for (std::int64_t group = 0; group < view.groups; ++group) {
-                const std::int64_t base = (n * view.groups + group) * view.pixels * view.lanes;
-                const std::int64_t channel = group * view.lanes;
-                for (std::int64_t p = 0; p < view.pixels; p += most) {
-                    const std::int64_t pixels = std::min(most, view.pixels - p);
-                    const std::int64_t first = base + p * view.lanes;
-                    if constexpr (kLanes > 1) {
-                        f(lanes, first, channel, pixels);
-                    } else {
-                        for (std::int64_t l = 0; l < view.lanes; ++l) {
-                            f(lanes, first + l, channel + l, pixels);
-                        }
-                    }
-                }
-            }
-        }
-    });
+template <class Element>
+void bn_statistics(const ChannelView& view, const Element* x, const float* shift, double* sum,
+                   double* square) {
+    level_loops<Element>().batch_norm.statistics(view, x, shift, sum, square);
 }
 
 template <class Element>
-COHORT_INLINE inline void statistics(const ChannelView& view, const Element* x, const float* shift,
-                                     double* sum, double* square) {
-    for_each_run(
-        view, kRun, [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
-            statistics_run<decltype(lanes)::value>(x + i, shift + c, n, sum + c, square + c);
-        });
+void bn_apply(const ChannelView& view, const Element* x, const float* scale, const float* offset,
+              const Element* added, bool relu, Element* y) {
+    level_loops<Element>().batch_norm.apply(view, x, scale, offset, added, relu, y);
 }
 
 template <class Element>
-COHORT_INLINE inline void apply(const ChannelView& view, const Element* x, const float* scale,
-                                const float* offset, const Element* added, bool relu, Element* y) {
-    for_each_run(view, view.pixels,
-                 [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
-                     apply_group<decltype(lanes)::value>(x + i, scale + c, offset + c,
-                                                         added == nullptr ? nullptr : added + i,
-                                                         relu, n, y + i);
-                 });
+void bn_reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask, const Element* x,
+               const Element* y, Element* gradient, double* sum, double* product) {
+    level_loops<Element>().batch_norm.reduce(view, channels, mask, x, y, gradient, sum, product);
 }
 
 template <class Element>
-COHORT_INLINE inline void reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask,
-                                 const Element* x, const Element* y, Element* gradient, double* sum,
-                                 double* product) {
-    with_constant<ReluMask::kNone, ReluMask::kFromInput, ReluMask::kFromOutput>(
-        mask, [&](auto kind) COHORT_INLINE {
-            constexpr ReluMask kMask = decltype(kind)::value;
-            for_each_run(
-                view, kRun,
-                [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
-                    reduce_run<decltype(lanes)::value, kMask>(
-                        channels, c, x + i, kMask == ReluMask::kFromOutput ? y + i : nullptr,
-                        gradient + i, n, sum + c, product + c);
-                });
-        });
+void bn_input_gradient(const ChannelView& view, const Element* x, const Element* gradient,
+                       const float* mean, const float* a, const float* b, const float* d,
+                       Element* gradient_x) {
+    level_loops<Element>().batch_norm.input_gradient(view, x, gradient, mean, a, b, d, gradient_x);
 }
 
-template <class Element>
-COHORT_INLINE inline void input_gradient(const ChannelView& view, const Element* x,
-                                         const Element* gradient, const float* mean, const float* a,
-                                         const float* b, const float* d, Element* gradient_x) {
-    for_each_run(view, view.pixels,
-                 [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
-                     gradient_group<decltype(lanes)::value>(x + i, gradient + i, mean + c, a + c,
-                                                            b + c, d + c, n, gradient_x + i);
-                 });
-}
-
-}  // namespace
-
-template <>
-COHORT_SIMD_CLONES void bn_statistics(const ChannelView& view, const float* x, const float* shift,
-                                      double* sum, double* square) {
-    statistics(view, x, shift, sum, square);
-}
-template <>
-COHORT_SIMD_CLONES void bn_apply(const ChannelView& view, const float* x, const float* scale,
-                                 const float* offset, const float* added, bool relu, float* y) {
-    apply(view, x, scale, offset, added, relu, y);
-}
-template <>
-COHORT_SIMD_CLONES void bn_reduce(const ChannelView& view, const BnChannels& channels,
-                                  ReluMask mask, const float* x, const float* y, float* gradient,
-                                  double* sum, double* product) {
-    reduce(view, channels, mask, x, y, gradient, sum, product);
-}
-template <>
-COHORT_SIMD_CLONES void bn_input_gradient(const ChannelView& view, const float* x,
-                                          const float* gradient, const float* mean, const float* a,
-                                          const float* b, const float* d, float* gradient_x) {
-    input_gradient(view, x, gradient, mean, a, b, d, gradient_x);
-}
-
-template <>
-COHORT_SIMD_CLONES void bn_statistics(const ChannelView& view, const std::uint16_t* x,
-                                      const float* shift, double* sum, double* square) {
-    statistics(view, x, shift, sum, square);
-}
-template <>
-COHORT_SIMD_CLONES void bn_apply(const ChannelView& view, const std::uint16_t* x,
-                                 const float* scale, const float* offset,
-                                 const std::uint16_t* added, bool relu, std::uint16_t* y) {
-    apply(view, x, scale, offset, added, relu, y);
-}
-template <>
-COHORT_SIMD_CLONES void bn_reduce(const ChannelView& view, const BnChannels& channels,
-                                  ReluMask mask, const std::uint16_t* x, const std::uint16_t* y,
-                                  std::uint16_t* gradient, double* sum, double* product) {
-    reduce(view, channels, mask, x, y, gradient, sum, product);
-}
-template <>
-COHORT_SIMD_CLONES void bn_input_gradient(const ChannelView& view, const std::uint16_t* x,
-                                          const std::uint16_t* gradient, const float* mean,
-                                          const float* a, const float* b, const float* d,
-                                          std::uint16_t* gradient_x) {
-    input_gradient(view, x, gradient, mean, a, b, d, gradient_x);
-}
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a type
+#define COHORT_BATCH_NORM(ELEMENT)                                                           \
+    template void bn_statistics(const ChannelView&, const ELEMENT*, const float*, double*,   \
+                                double*);                                                    \
+    template void bn_apply(const ChannelView&, const ELEMENT*, const float*, const float*,   \
+                           const ELEMENT*, bool, ELEMENT*);                                  \
+    template void bn_reduce(const ChannelView&, const BnChannels&, ReluMask, const ELEMENT*, \
+                            const ELEMENT*, ELEMENT*, double*, double*);                     \
+    template void bn_input_gradient(const ChannelView&, const ELEMENT*, const ELEMENT*,      \
+                                    const float*, const float*, const float*, const float*,  \
+                                    ELEMENT*);
+COHORT_BATCH_NORM(float)
+COHORT_BATCH_NORM(std::uint16_t)
+#undef COHORT_BATCH_NORM
 
 }  // namespace cohort

@@ -1,34 +1,30 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "cohort/layers/window.hpp"
+#include "layers/cpu/level/pool_task.hpp"
 
 // The loops of pooling over one slice. Tensors of std::uint16_t are bfloat16: computed in single
 // precision, rounded when they are stored.
 namespace cohort {
 
 /// Windows along one axis.
-struct PoolAxis {
+class PoolAxis {
+public:
     PoolAxis(const WindowAxis& window, std::int64_t inputs, std::int64_t outputs);
 
-    /// The taps of an output that lie within the image.
-    struct Taps {
-        std::int64_t begin = 0;
-        std::int64_t end = 0;
-        std::int64_t cell = 0;  ///< under tap 0; may lie outside
-    };
-    /// An output that reads an input, and by which tap.
-    struct Use {
-        std::int64_t output = 0;
-        std::int64_t tap = 0;
-    };
-    std::int64_t dilation;
-    std::int64_t kernel;
-    std::vector<Taps> outputs;
-    std::vector<std::vector<Use>> inputs;
+    [[nodiscard]] std::int64_t kernel() const noexcept { return kernel_; }
+    /// What the loops read; as long as this lives.
+    [[nodiscard]] PoolLine line() const;
+
+private:
+    std::int64_t dilation_;
+    std::int64_t kernel_;
+    std::vector<PoolTaps> outputs_;
+    std::vector<PoolUse> uses_;  ///< input by input
+    std::vector<std::int64_t> first_use_;
 };
 
 struct PoolView {

@@ -5,10 +5,12 @@
 
 Each row: the core's product of matrices and the whole step in GF/s; the slowest direction of a layer that takes a
 hundredth of the step or more, with its share of the product; how much shorter the step would be if every layer below a
-quarter reached it (`lost`: the number that the warning at the start of a run and `cohort info --speed` are about). One
-thread, in CPU time, so other work on the machine counts little.
+quarter reached it (`lost`: the number that the warning at the start of a run and `cohort info --speed` are about); the
+kind of layer without products that takes most, with its share of the step. One thread, in CPU time, so other work on
+the machine counts little.
 """
 import argparse
+import collections
 import json
 import os
 import subprocess
@@ -37,7 +39,10 @@ def row(options, model, level):
     whole_s = sum(layer["forward_s"] + layer["backward_s"] for layer in run["profile"])
     flops = lost_s = 0
     slowest = (float("inf"), "none")
+    others = collections.Counter()
     for layer in run["profile"]:
+        if layer["forward_flops"] == 0:
+            others[layer["kind"]] += layer["forward_s"] + layer["backward_s"]
         for way in ("forward", "backward"):
             seconds, count = layer[f"{way}_s"], samples * layer[f"{way}_flops"]
             if count == 0 or seconds == 0:
@@ -49,7 +54,8 @@ def row(options, model, level):
                 by = ", ".join(sorted(set(layer["implementations"].values()))) or layer["kind"]
                 slowest = min(slowest, (share, f"{layer['name']} {way} ({by})"))
     return (f"| {level} | {model} | {1e-9 * product:.0f} | {1e-9 * flops / whole_s:.0f} "
-            f"| {100 * slowest[0]:.0f} %: {slowest[1]} | {100 * lost_s / whole_s:.1f} % |")
+            f"| {100 * slowest[0]:.0f} %: {slowest[1]} | {100 * lost_s / whole_s:.1f} % "
+            f"| {'; '.join(f'{kind} {100 * seconds / whole_s:.0f} %' for kind, seconds in others.most_common(1))} |")
 
 
 def main():
@@ -59,7 +65,7 @@ def main():
     parser.add_argument("--levels", default="AVX512_CORE,AVX2,AVX,SSE41")
     parser.add_argument("--steps", type=int, default=5)
     options = parser.parse_args()
-    print("| instructions | network | product GF/s | step GF/s | slowest layer that counts | lost |\n|---|---|---|---|---|---|")
+    print("| instructions | network | product GF/s | step GF/s | slowest layer that counts | lost | largest kind without products |\n|---|---|---|---|---|---|---|")
     for level in options.levels.split(","):
         for model in options.models.split(","):
             print(row(options, model, level), flush=True)

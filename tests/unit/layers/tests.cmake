@@ -20,7 +20,7 @@ target_link_libraries(with_level PRIVATE cohort::tensor cohort_build_settings)
 set_target_properties(with_level PROPERTIES CXX_EXTENSIONS OFF)
 
 cohort_add_unit_tests(layers LIBS cohort_test_gpu TOPICS
-  conv conv_algorithm reference sequence text window winograd)
+  conv conv_algorithm level reference sequence text window winograd)
 foreach(topic conv conv_algorithm sequence text window)
   cohort_test_every_level(layers_${topic}_test)
 endforeach()

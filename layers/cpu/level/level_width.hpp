@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/system/simd.hpp"
+#include "layers/cpu/lanes.hpp"
+
+namespace cohort {
+namespace {
+
+/// Words in a register of the instructions that this source is compiled for. A vector that is
+/// wider is taken apart by GCC 12 before it knows the registers of a function with a target of its
+/// own, and selections among its elements are not put together again: so sources are compiled for a
+/// level as a whole.
+#if defined(__AVX512F__)
+constexpr int kRegister = 16;
+#elif defined(__AVX2__)
+constexpr int kRegister = 8;
+#else
+constexpr int kRegister = 4;
+#endif
+
+/// Calls f with the number of lanes to be handled at once, a constant that divides `lanes`.
+template <class F>
+COHORT_INLINE inline void with_width(std::int64_t lanes, F&& f) {
+    if (lanes % kRegister == 0) {
+        f(std::integral_constant<int, kRegister>{});
+    } else if (kRegister > 8 && lanes % 8 == 0) {
+        f(std::integral_constant<int, 8>{});
+    } else {
+        f(std::integral_constant<int, 1>{});
+    }
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,241 @@
+// Loops over lanes that are compiled for several sets of instructions: the same bits from all that
+// this processor has, and poolings against the plain definition.
+#include "layers/cpu/level/level_loops.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cohort/core/rng.hpp"
+#include "core/bf16.hpp"
+#include "layers/cpu/pool_loops.hpp"
+
+namespace cohort {
+namespace {
+
+template <class Element>
+struct Level {
+    std::string name;
+    const LevelLoops<Element>& loops;
+};
+
+/// Those that this processor can execute, the narrowest first.
+template <class Element>
+std::vector<Level<Element>> levels() {
+    std::vector<Level<Element>> all{{"sse", sse_loops<Element>()}};
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") != 0) {
+        all.push_back({"avx2", avx2_loops<Element>()});
+    }
+    if (__builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+        __builtin_cpu_supports("avx512vl") != 0) {
+        all.push_back({"avx512", avx512_loops<Element>()});
+    }
+#endif
+    return all;
+}
+
+template <class Element>
+Element element(float value) {
+    if constexpr (std::is_same_v<Element, float>) {
+        return value;
+    } else {
+        return nearest_bf16(value);
+    }
+}
+float number(float value) {
+    return value;
+}
+float number(std::uint16_t value) {
+    return float_of_bf16(value);
+}
+
+/// Normal numbers, some of them equal, and now and then NaN or an infinity.
+template <class Element>
+std::vector<Element> draw(std::int64_t count, std::uint64_t seed, bool wild) {
+    Rng rng(seed, RngPurpose::kTest);
+    std::vector<Element> drawn;
+    for (std::int64_t i = 0; i < count; ++i) {
+        float value = std::round(4 * rng.next_normal()) / 4;
+        if (wild && rng.next_below(40) == 0) {
+            const float limits[] = {std::numeric_limits<float>::quiet_NaN(),
+                                    std::numeric_limits<float>::infinity(),
+                                    -std::numeric_limits<float>::infinity()};
+            value = limits[rng.next_below(3)];
+        }
+        drawn.push_back(element<Element>(value));
+    }
+    return drawn;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+/// What all levels make of one task.
+template <class Element, class Tap>
+struct Pooled {
+    std::vector<Element> most;
+    std::vector<Tap> taps;
+    std::vector<Element> most_gradient;
+    std::vector<Element> mean;
+    std::vector<Element> mean_gradient;
+};
+
+template <class Element, class Tap>
+Pooled<Element, Tap> pooled(const LevelLoops<Element>& loops, const PoolTask& task,
+                            const std::vector<Element>& x) {
+    const auto outputs = static_cast<std::size_t>(task.planes * task.lanes * task.rows.outputs *
+                                                  task.columns.outputs);
+    Pooled<Element, Tap> all{std::vector<Element>(outputs), std::vector<Tap>(outputs),
+                             std::vector<Element>(x.size()), std::vector<Element>(outputs),
+                             std::vector<Element>(x.size())};
+    if constexpr (std::is_same_v<Tap, std::uint8_t>) {
+        loops.max_pool.forward(task, x.data(), all.most.data(), all.taps.data());
+        loops.max_pool.backward(task, all.most.data(), all.taps.data(), all.most_gradient.data());
+    } else {
+        loops.max_pool_of_many.forward(task, x.data(), all.most.data(), all.taps.data());
+        loops.max_pool_of_many.backward(task, all.most.data(), all.taps.data(),
+                                        all.most_gradient.data());
+    }
+    loops.average_pool.forward(task, x.data(), all.mean.data());
+    loops.average_pool.backward(task, all.mean.data(), all.mean_gradient.data());
+    return all;
+}
+
+/// y and taps of a max pooling, by its definition: NaN where there is one, else the first of the
+/// largest.
+template <class Element, class Tap>
+void expect_largest(const PoolTask& task, const std::vector<Element>& x,
+                    const Pooled<Element, Tap>& found) {
+    const std::int64_t lanes = task.lanes;
+    for (std::int64_t plane = 0; plane < task.planes; ++plane) {
+        for (std::int64_t o = 0; o < task.rows.outputs * task.columns.outputs; ++o) {
+            const PoolTaps& rows = task.rows.taps[o / task.columns.outputs];
+            const PoolTaps& columns = task.columns.taps[o % task.columns.outputs];
+            for (std::int64_t lane = 0; lane < lanes; ++lane) {
+                const auto at = static_cast<std::size_t>(
+                    (plane * task.rows.outputs * task.columns.outputs + o) * lanes + lane);
+                float most = -std::numeric_limits<float>::infinity();
+                bool nan = false;
+                Tap which = 0;
+                for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+                    for (std::int64_t c = columns.begin; c < columns.end; ++c) {
+                        const std::int64_t i =
+                            plane * task.rows.inputs * task.columns.inputs +
+                            (rows.cell + r * task.rows.dilation) * task.columns.inputs +
+                            columns.cell + c * task.columns.dilation;
+                        const float value = number(x[static_cast<std::size_t>(i * lanes + lane)]);
+                        nan = nan || std::isnan(value);
+                        if (value > most) {
+                            most = value;
+                            which = static_cast<Tap>(r * task.columns.kernel + c);
+                        }
+                    }
+                }
+                if (nan) {
+                    EXPECT_TRUE(std::isnan(number(found.most[at]))) << at;
+                } else {
+                    ASSERT_EQ(number(found.most[at]), most) << at;
+                    ASSERT_EQ(found.taps[at], which) << at;
+                }
+            }
+        }
+    }
+}
+
+template <class Element, class Tap>
+void check_pooling(std::int64_t lanes, bool wild) {
+    const PoolAxis rows({.kernel = 3, .stride = 2, .before = 1, .after = 1}, 9, 5);
+    const PoolAxis columns({.kernel = 3, .stride = 1, .before = 1, .after = 1}, 6, 6);
+    const PoolTask task{
+        .rows = rows.line(), .columns = columns.line(), .planes = 2, .lanes = lanes};
+    const auto x = draw<Element>(2 * 9 * 6 * lanes, static_cast<std::uint64_t>(lanes), wild);
+    const auto first = pooled<Element, Tap>(sse_loops<Element>(), task, x);
+    expect_largest(task, x, first);
+    for (const Level<Element>& level : levels<Element>()) {
+        const auto again = pooled<Element, Tap>(level.loops, task, x);
+        if (wild) {  // which NaN it is may differ
+            expect_largest(task, x, again);
+            continue;
+        }
+        EXPECT_TRUE(same_bits(again.most, first.most)) << level.name;
+        EXPECT_TRUE(same_bits(again.taps, first.taps)) << level.name;
+        EXPECT_TRUE(same_bits(again.most_gradient, first.most_gradient)) << level.name;
+        EXPECT_TRUE(same_bits(again.mean, first.mean)) << level.name;
+        EXPECT_TRUE(same_bits(again.mean_gradient, first.mean_gradient)) << level.name;
+    }
+}
+
+TEST(Levels, PoolAlike) {
+    for (const std::int64_t lanes : {1, 8, 16}) {
+        SCOPED_TRACE(lanes);
+        for (const bool wild : {false, true}) {
+            check_pooling<float, std::uint8_t>(lanes, wild);
+            check_pooling<float, std::uint32_t>(lanes, wild);
+            check_pooling<std::uint16_t, std::uint8_t>(lanes, wild);
+        }
+    }
+}
+
+template <class Element>
+std::vector<Element> normalised(const LevelLoops<Element>& loops, const ChannelView& view,
+                                ReluMask mask, std::vector<double>& sums) {
+    const std::int64_t channels = view.groups * view.lanes;
+    const std::int64_t count = view.samples * view.pixels * channels;
+    const auto x = draw<Element>(count, 1, false);
+    const auto added = draw<Element>(count, 2, false);
+    auto gradient = draw<Element>(count, 3, false);
+    const auto a = draw<float>(channels, 4, false);
+    const auto b = draw<float>(channels, 5, false);
+    const auto c = draw<float>(channels, 6, false);
+    const auto of_channels = static_cast<std::size_t>(channels);
+    sums.assign(4 * of_channels, 0.0);
+    std::vector<Element> y(x.size());
+    std::vector<Element> gradient_x(x.size());
+    loops.batch_norm.statistics(view, x.data(), a.data(), sums.data(), sums.data() + of_channels);
+    loops.batch_norm.apply(view, x.data(), a.data(), b.data(),
+                           mask == ReluMask::kFromOutput ? added.data() : nullptr,
+                           mask != ReluMask::kNone, y.data());
+    loops.batch_norm.reduce(view, {.mean = c.data(), .scale = a.data(), .offset = b.data()}, mask,
+                            x.data(), y.data(), gradient.data(), sums.data() + 2 * of_channels,
+                            sums.data() + 3 * of_channels);
+    loops.batch_norm.input_gradient(view, x.data(), gradient.data(), c.data(), a.data(), b.data(),
+                                    a.data(), gradient_x.data());
+    y.insert(y.end(), gradient.begin(), gradient.end());
+    y.insert(y.end(), gradient_x.begin(), gradient_x.end());
+    return y;
+}
+
+template <class Element>
+void check_batch_norm() {
+    for (const ChannelView view : {ChannelView{3, 2, 301, 16}, ChannelView{2, 3, 49, 8},
+                                   ChannelView{2, 5, 49, 1}, ChannelView{4, 1, 1, 37}}) {
+        for (const ReluMask mask : {ReluMask::kNone, ReluMask::kFromInput, ReluMask::kFromOutput}) {
+            SCOPED_TRACE(view.lanes);
+            std::vector<double> first_sums;
+            const auto first = normalised(sse_loops<Element>(), view, mask, first_sums);
+            for (const Level<Element>& level : levels<Element>()) {
+                std::vector<double> sums;
+                EXPECT_TRUE(same_bits(normalised(level.loops, view, mask, sums), first))
+                    << level.name;
+                EXPECT_TRUE(same_bits(sums, first_sums)) << level.name;
+            }
+        }
+    }
+}
+
+TEST(Levels, NormaliseAlike) {
+    check_batch_norm<float>();
+    check_batch_norm<std::uint16_t>();
+}
+
+}  // namespace
+}  // namespace cohort
