@@ -130,7 +130,7 @@ function(cohort_test_every_level test)
   endforeach()
 endfunction()
 
-# cohort_add_benchmark(NAME conv_bench SOURCES bench/conv_bench.cpp LIBS cohort::layers)
+# cohort_add_benchmark(NAME conv_bench SOURCES bench/layers/conv_bench.cpp LIBS cohort::layers)
 #
 # A Google Benchmark executable; built with the rest, run by hand.
 function(cohort_add_benchmark)

@@ -11,6 +11,6 @@ cohort_add_benchmark(NAME tree_bench SOURCES bench/tree_bench.cpp LIBS cohort::s
 add_executable(learner_bench bench/learner_bench.cpp)
 target_link_libraries(learner_bench PRIVATE cohort::sim fmt::fmt cohort_build_settings)
 set_target_properties(learner_bench PROPERTIES CXX_EXTENSIONS OFF)
-add_executable(conv_bench bench/conv_bench.cpp)
+add_executable(conv_bench bench/layers/conv_bench.cpp)
 target_link_libraries(conv_bench PRIVATE cohort::layers cohort_dnnl fmt::fmt cohort_build_settings)
 set_target_properties(conv_bench PROPERTIES CXX_EXTENSIONS OFF)
