@@ -29,7 +29,7 @@ void bn_input_gradient(const ChannelView& view, const Element* x, const Element*
     level_loops<Element>().batch_norm.input_gradient(view, x, gradient, mean, a, b, d, gradient_x);
 }
 
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a type
+// NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define COHORT_BATCH_NORM(ELEMENT)                                                           \
     template void bn_statistics(const ChannelView&, const ELEMENT*, const float*, double*,   \
                                 double*);                                                    \
@@ -43,5 +43,6 @@ void bn_input_gradient(const ChannelView& view, const Element* x, const Element*
 COHORT_BATCH_NORM(float)
 COHORT_BATCH_NORM(std::uint16_t)
 #undef COHORT_BATCH_NORM
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace cohort

@@ -9,7 +9,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kRun = 256;
+constexpr std::int64_t kRun = 256;  // NOLINT(misc-definitions-in-headers): a copy for each level
 
 /// sums[lane] += values[lane] in double.
 template <int kLanes>

@@ -13,6 +13,7 @@ namespace {
 /// wider is taken apart by GCC 12 before it knows the registers of a function with a target of its
 /// own, and selections among its elements are not put together again: so sources are compiled for a
 /// level as a whole.
+// NOLINTBEGIN(misc-definitions-in-headers): a copy for each level
 #if defined(__AVX512F__)
 constexpr int kRegister = 16;
 #elif defined(__AVX2__)
@@ -20,6 +21,7 @@ constexpr int kRegister = 8;
 #else
 constexpr int kRegister = 4;
 #endif
+// NOLINTEND(misc-definitions-in-headers)
 
 /// Calls f with the number of lanes to be handled at once, a constant that divides `lanes`.
 template <class F>
