@@ -59,7 +59,8 @@ std::string product_share(const EngineBenchOptions& options, const EngineBenchRe
     if (flops_per_sample <= 0 || seconds <= 0 || result.product_gflop_per_second <= 0) {
         return "";
     }
-    const double samples = static_cast<double>(options.batch * result.steps) / options.threads;
+    const auto samples =
+        static_cast<double>(samples_of_thread(options.batch, options.threads) * result.steps);
     return fmt::format(
         "{:.0f} %", 1e-7 * flops_per_sample * samples / seconds / result.product_gflop_per_second);
 }

@@ -74,21 +74,19 @@ private:
         constexpr std::int64_t kBatch = 8;  // large images fit the memory
         const EngineBenchResult result = bench_engine({.batch = kBatch,
                                                        .steps = SlowLayerWatch::kSteps,
-                                                       .warmup_steps = 1,
+                                                       .warmup_steps = SlowLayerWatch::kSteps + 1,
                                                        .device = "cpu",
                                                        .precision = PrecisionChoice::kF32,
                                                        .tuning_file = tuning_file,
-                                                       .profile = true},
+                                                       .slow_layers = true},
                                                       graph);
         print_line(
             "speed on one core: {:.1f} GF/s in training steps of {} samples, {:.1f} GF/s in "
             "the core's product of matrices",
             result.gflop_per_second, kBatch, result.product_gflop_per_second);
-        const double product_flops = 1e9 * result.product_gflop_per_second;
-        const auto samples = static_cast<double>(kBatch * result.steps);
-        const std::string slow = slow_layers_sentence(
-            slow_layers(result.profile, samples, product_flops), product_flops);
-        print_line("{}", slow.empty() ? "no layer that counts is slow on this processor" : slow);
+        print_line("{}", result.slow_layers.empty()
+                             ? "no layer that counts is slow on this processor"
+                             : result.slow_layers);
     }
 
     std::string data_;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -39,7 +38,8 @@ COHORT_INLINE inline Vector<kLanes> load(const std::uint16_t* from) {
     } else {
         Shorts<kLanes> upper;
         std::memcpy(&upper, from, sizeof upper);
-        return std::bit_cast<Vector<kLanes>>(__builtin_convertvector(upper, Words<kLanes>) << 16);
+        return __builtin_bit_cast(Vector<kLanes>, __builtin_convertvector(upper, Words<kLanes>)
+                                                      << 16);
     }
 }
 template <int kLanes>
@@ -52,7 +52,7 @@ COHORT_INLINE inline void store(std::uint16_t* to, const Vector<kLanes>& value) 
     if constexpr (kLanes == 1) {
         *to = nearest_bf16(value);
     } else {
-        const auto bits = std::bit_cast<Words<kLanes>>(value);
+        const auto bits = __builtin_bit_cast(Words<kLanes>, value);
         const Words<kLanes> rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
         const Words<kLanes> nan = (bits >> 16) | 0x40U;
         const Words<kLanes> chosen = (bits & 0x7fffffffU) > 0x7f800000U ? nan : rounded;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -10,14 +9,14 @@
 namespace cohort {
 
 COHORT_INLINE inline std::uint16_t nearest_bf16(float value) noexcept {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const auto bits = __builtin_bit_cast(std::uint32_t, value);
     const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
     const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U;
     return static_cast<std::uint16_t>(nan ? (bits >> 16U) | 0x40U : rounded);
 }
 
 COHORT_INLINE inline float float_of_bf16(std::uint16_t value) noexcept {
-    return std::bit_cast<float>(std::uint32_t{value} << 16U);
+    return __builtin_bit_cast(float, std::uint32_t{value} << 16U);
 }
 
 /// to[i] is from[i], rounded.

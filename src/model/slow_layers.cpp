@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace cohort {
 
@@ -41,17 +42,17 @@ std::vector<SlowLayer> slow_layers(const std::vector<LayerProfile>& profile, dou
 }
 
 std::string slow_layers_sentence(const std::vector<SlowLayer>& slow, double product_flops) {
-    constexpr double kNoticed = 0.1;
+    constexpr double kHalfAsLongAgain = 1.0 / 3;
     constexpr std::size_t kNamed = 3;
     const double lost =
         std::accumulate(slow.begin(), slow.end(), 0.0,
                         [](double sum, const SlowLayer& layer) { return sum + layer.lost; });
-    if (lost < kNoticed) {
+    if (lost < kHalfAsLongAgain) {
         return "";
     }
     std::string names;
     for (std::size_t i = 0; i < std::min(kNamed, slow.size()); ++i) {
-        names += fmt::format("{}{} {} at {:.1f} %{}", i == 0 ? "" : ", ", slow[i].layer,
+        names += fmt::format("{}{} {} {:.1f} %{}", i == 0 ? "" : ", ", slow[i].layer,
                              slow[i].backward ? "backward" : "forward", 100 * slow[i].share,
                              slow[i].by.empty() ? "" : " (by " + slow[i].by + ")");
     }
@@ -59,27 +60,48 @@ std::string slow_layers_sentence(const std::vector<SlowLayer>& slow, double prod
         names += fmt::format(" and {} more", slow.size() - kNamed);
     }
     return fmt::format(
-        "layers are slow on this processor: of a core's product of matrices, {:.0f} GF/s, reaches "
-        "{}; at {:.0f} % of it a step would take {:.0f} % less time",
+        "layers are slow on this processor: of a core's product of matrices, {:.0f} GF/s, they "
+        "reach: {}; at {:.0f} % of it all layers together would take {:.0f} % less time",
         1e-9 * product_flops, names, 100 * kProductFloor, 100 * lost);
 }
 
-std::string SlowLayerWatch::stepped(std::int64_t samples) {
-    if (steps_ > kSteps) {
+std::int64_t samples_of_thread(std::int64_t batch, int threads) {
+    return (batch + threads - 1) / threads;
+}
+
+void SlowLayerWatch::begin() {
+    if (steps_ > 0 && !done()) {
+        replica_.set_profiling(true);
+    }
+}
+
+std::string SlowLayerWatch::end(std::int64_t samples) {
+    if (done()) {
+        return "";
+    }
+    if (steps_ > 0) {
+        replica_.set_profiling(false);
+    }
+    if (samples == 0) {
         return "";
     }
     if (steps_++ == 0) {
-        replica_.set_profiling(true);
+        product_flops_ = measure_product_();
         return "";
     }
-    samples_ += samples;
-    if (steps_ <= kSteps) {
-        return "";
+    const auto of_thread = static_cast<double>(samples_of_thread(samples, threads_));
+    std::vector<LayerProfile> step = replica_.profile();
+    for (std::size_t i = 0; i < step.size(); ++i) {
+        step[i].forward_s /= of_thread;
+        step[i].backward_s /= of_thread;
+        if (!fastest_.empty()) {
+            step[i].forward_s = std::min(step[i].forward_s, fastest_[i].forward_s);
+            step[i].backward_s = std::min(step[i].backward_s, fastest_[i].backward_s);
+        }
     }
-    replica_.set_profiling(false);
-    const double of_thread = static_cast<double>(samples_) / threads_;
-    return slow_layers_sentence(slow_layers(replica_.profile(), of_thread, product_flops_),
-                                product_flops_);
+    fastest_ = std::move(step);
+    return done() ? slow_layers_sentence(slow_layers(fastest_, 1, product_flops_), product_flops_)
+                  : "";
 }
 
 }  // namespace cohort

@@ -21,8 +21,8 @@ COHORT_INLINE inline void fold(const Vector<kLanes>& values, double* sums) {
     }
 }
 
-template <int kLanes, class Element>
-COHORT_INLINE inline void statistics_run(const Element* x, std::int64_t stride, const float* shift,
+template <int kLanes, class Element, class Stride>
+COHORT_INLINE inline void statistics_run(const Element* x, Stride stride, const float* shift,
                                          std::int64_t pixels, double* sum, double* square) {
     using V = Vector<kLanes>;
     const V centre = load<kLanes>(shift);
@@ -45,11 +45,10 @@ COHORT_INLINE inline void statistics_run(const Element* x, std::int64_t stride, 
     fold<kLanes>(q[0] + q[1], square);
 }
 
-template <int kLanes, ReluMask kMask, class Element>
-COHORT_INLINE inline void reduce_run(const BnChannels& channels, std::int64_t c,
-                                     std::int64_t stride, const Element* x, const Element* y,
-                                     Element* gradient, std::int64_t pixels, double* sum,
-                                     double* product) {
+template <int kLanes, ReluMask kMask, class Element, class Stride>
+COHORT_INLINE inline void reduce_run(const BnChannels& channels, std::int64_t c, Stride stride,
+                                     const Element* x, const Element* y, Element* gradient,
+                                     std::int64_t pixels, double* sum, double* product) {
     using V = Vector<kLanes>;
     const V centre = load<kLanes>(channels.mean + c);
     const V scale = load<kLanes>(channels.scale + c);
@@ -77,8 +76,8 @@ COHORT_INLINE inline void reduce_run(const BnChannels& channels, std::int64_t c,
     fold<kLanes>(q, product);
 }
 
-template <int kLanes, class Element>
-COHORT_INLINE inline void apply_group(const Element* x, std::int64_t stride, const float* scale,
+template <int kLanes, class Element, class Stride>
+COHORT_INLINE inline void apply_group(const Element* x, Stride stride, const float* scale,
                                       const float* offset, const Element* added, bool relu,
                                       std::int64_t pixels, Element* y) {
     using V = Vector<kLanes>;
@@ -98,11 +97,10 @@ COHORT_INLINE inline void apply_group(const Element* x, std::int64_t stride, con
     }
 }
 
-template <int kLanes, class Element>
-COHORT_INLINE inline void gradient_group(const Element* x, std::int64_t stride,
-                                         const Element* gradient, const float* mean, const float* a,
-                                         const float* b, const float* d, std::int64_t pixels,
-                                         Element* gradient_x) {
+template <int kLanes, class Element, class Stride>
+COHORT_INLINE inline void gradient_group(const Element* x, Stride stride, const Element* gradient,
+                                         const float* mean, const float* a, const float* b,
+                                         const float* d, std::int64_t pixels, Element* gradient_x) {
     using V = Vector<kLanes>;
     const V va = load<kLanes>(a);
     const V vb = load<kLanes>(b);
@@ -115,45 +113,53 @@ COHORT_INLINE inline void gradient_group(const Element* x, std::int64_t stride,
     }
 }
 
-/// Calls f(lanes at once, first element, channel, pixels) for every run of at most `most` pixels.
+/// Calls f(lanes at once, elements from pixel to pixel, first element, channel, pixels) for every
+/// run of at most `most` pixels. The distance of pixels of one lane is a constant, so that their
+/// loops become vectors.
 template <class F>
 COHORT_INLINE inline void for_each_run(const ChannelView& view, std::int64_t most, F&& f) {
-    const auto each = [&](auto width) COHORT_INLINE {
+    const auto each = [&](auto width, auto stride) COHORT_INLINE {
         for (std::int64_t n = 0; n < view.samples; ++n) {
             for (std::int64_t group = 0; group < view.groups; ++group) {
                 const std::int64_t base = (n * view.groups + group) * view.pixels * view.lanes;
                 for (std::int64_t p = 0; p < view.pixels; p += most) {
                     const std::int64_t left = view.pixels - p;
                     for (std::int64_t l = 0; l < view.lanes; l += decltype(width)::value) {
-                        f(width, base + p * view.lanes + l, group * view.lanes + l,
+                        f(width, stride, base + p * view.lanes + l, group * view.lanes + l,
                           left < most ? left : most);
                     }
                 }
             }
         }
     };
-    with_width(view.lanes, each);
+    if (view.lanes == 1) {
+        each(std::integral_constant<int, 1>{}, std::integral_constant<std::int64_t, 1>{});
+    } else {
+        with_width(view.lanes, [&](auto width) COHORT_INLINE { each(width, view.lanes); });
+    }
 }
 
 template <class Element>
 void statistics(const ChannelView& view, const Element* x, const float* shift, double* sum,
                 double* square) {
     for_each_run(view, kRun,
-                 [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
-                     statistics_run<decltype(lanes)::value>(x + i, view.lanes, shift + c, n,
-                                                            sum + c, square + c);
-                 });
+                 [&](auto lanes, auto stride, std::int64_t i, std::int64_t c, std::int64_t n)
+                     COHORT_INLINE {
+                         statistics_run<decltype(lanes)::value>(x + i, stride, shift + c, n,
+                                                                sum + c, square + c);
+                     });
 }
 
 template <class Element>
 void apply(const ChannelView& view, const Element* x, const float* scale, const float* offset,
            const Element* added, bool relu, Element* y) {
     for_each_run(view, view.pixels,
-                 [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
-                     apply_group<decltype(lanes)::value>(x + i, view.lanes, scale + c, offset + c,
-                                                         added == nullptr ? nullptr : added + i,
-                                                         relu, n, y + i);
-                 });
+                 [&](auto lanes, auto stride, std::int64_t i, std::int64_t c, std::int64_t n)
+                     COHORT_INLINE {
+                         apply_group<decltype(lanes)::value>(x + i, stride, scale + c, offset + c,
+                                                             added == nullptr ? nullptr : added + i,
+                                                             relu, n, y + i);
+                     });
 }
 
 template <class Element>
@@ -163,13 +169,13 @@ void reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask, 
         mask, [&](auto kind) COHORT_INLINE {
             constexpr ReluMask kMask = decltype(kind)::value;
             for_each_run(view, kRun,
-                         [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n)
-                             COHORT_INLINE {
-                                 reduce_run<decltype(lanes)::value, kMask>(
-                                     channels, c, view.lanes, x + i,
-                                     kMask == ReluMask::kFromOutput ? y + i : nullptr, gradient + i,
-                                     n, sum + c, product + c);
-                             });
+                         [&](auto lanes, auto stride, std::int64_t i, std::int64_t c,
+                             std::int64_t n) COHORT_INLINE {
+                             reduce_run<decltype(lanes)::value, kMask>(
+                                 channels, c, stride, x + i,
+                                 kMask == ReluMask::kFromOutput ? y + i : nullptr, gradient + i, n,
+                                 sum + c, product + c);
+                         });
         });
 }
 
@@ -177,12 +183,12 @@ template <class Element>
 void input_gradient(const ChannelView& view, const Element* x, const Element* gradient,
                     const float* mean, const float* a, const float* b, const float* d,
                     Element* gradient_x) {
-    for_each_run(view, view.pixels,
-                 [&](auto lanes, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
-                     gradient_group<decltype(lanes)::value>(x + i, view.lanes, gradient + i,
-                                                            mean + c, a + c, b + c, d + c, n,
-                                                            gradient_x + i);
-                 });
+    for_each_run(
+        view, view.pixels,
+        [&](auto lanes, auto stride, std::int64_t i, std::int64_t c, std::int64_t n) COHORT_INLINE {
+            gradient_group<decltype(lanes)::value>(x + i, stride, gradient + i, mean + c, a + c,
+                                                   b + c, d + c, n, gradient_x + i);
+        });
 }
 
 }  // namespace

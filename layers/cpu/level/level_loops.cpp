@@ -6,7 +6,7 @@ namespace cohort {
 namespace {
 
 template <class Element>
-const LevelLoops<Element>& loops_of(VectorLevel level) {
+const LevelLoops<Element>& loops_of([[maybe_unused]] VectorLevel level) {
 #if defined(__x86_64__)
     switch (level) {
         case VectorLevel::kAvx512: return avx512_loops<Element>();

@@ -48,13 +48,29 @@ struct LevelLoops {
 /// Of all levels; Element: float, or std::uint16_t for bfloat16.
 template <class Element>
 const LevelLoops<Element>& sse_loops();
+template <>
+const LevelLoops<float>& sse_loops();
+template <>
+const LevelLoops<std::uint16_t>& sse_loops();
 template <class Element>
 const LevelLoops<Element>& avx2_loops();
+template <>
+const LevelLoops<float>& avx2_loops();
+template <>
+const LevelLoops<std::uint16_t>& avx2_loops();
 template <class Element>
 const LevelLoops<Element>& avx512_loops();
+template <>
+const LevelLoops<float>& avx512_loops();
+template <>
+const LevelLoops<std::uint16_t>& avx512_loops();
 
 /// Those of vector_level(); AVX without AVX2 has no wider registers for words than SSE.
 template <class Element>
 [[nodiscard]] const LevelLoops<Element>& level_loops();
+template <>
+const LevelLoops<float>& level_loops();
+template <>
+const LevelLoops<std::uint16_t>& level_loops();
 
 }  // namespace cohort

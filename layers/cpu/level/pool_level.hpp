@@ -10,6 +10,8 @@
 namespace cohort {
 namespace {
 
+/// Bytes become words by way of 16 bits: GCC 12 has no step from one to the other, and goes element
+/// by element.
 template <class Tap, int kLanes>
 COHORT_INLINE inline Words<kLanes> load_taps(const Tap* from) {
     if constexpr (kLanes == 1) {
@@ -17,19 +19,25 @@ COHORT_INLINE inline Words<kLanes> load_taps(const Tap* from) {
     } else {
         typename Lanes<Tap, kLanes>::Type taps;
         std::memcpy(&taps, from, sizeof taps);
-        return __builtin_convertvector(__builtin_convertvector(taps, Shorts<kLanes>),
-                                       Words<kLanes>);
+        if constexpr (sizeof(Tap) == 1) {
+            return __builtin_convertvector(__builtin_convertvector(taps, Shorts<kLanes>),
+                                           Words<kLanes>);
+        } else {
+            return taps;
+        }
     }
 }
 template <class Tap, int kLanes>
 COHORT_INLINE inline void store_taps(Tap* to, const Words<kLanes>& taps) {
     if constexpr (kLanes == 1) {
         *to = static_cast<Tap>(taps);
+    } else if constexpr (sizeof(Tap) == 1) {
+        using Bytes = typename Lanes<Tap, kLanes>::Type;
+        const auto bytes =
+            __builtin_convertvector(__builtin_convertvector(taps, Shorts<kLanes>), Bytes);
+        std::memcpy(to, &bytes, sizeof bytes);
     } else {
-        using Stored = typename Lanes<Tap, kLanes>::Type;
-        const auto stored =
-            __builtin_convertvector(__builtin_convertvector(taps, Shorts<kLanes>), Stored);
-        std::memcpy(to, &stored, sizeof stored);
+        std::memcpy(to, &taps, sizeof taps);
     }
 }
 

@@ -108,8 +108,8 @@ void PaceRecord::went(PaceKind kind_of_plan, double seconds, double samples,
     begin_window();
 }
 
-void PaceRecord::restart() {
-    skip_ = first_;
+void PaceRecord::restart(double begun_samples) {
+    skip_ = begun_samples;
     begin_window();
 }
 

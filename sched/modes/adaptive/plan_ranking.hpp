@@ -52,16 +52,15 @@ private:
 class PaceRecord {
 public:
     /// @param window_samples  samples over which throughput is measured
-    /// @param first_samples  samples of a plan that do not count: while they are done, the change
-    ///     to the plan is still going on
-    PaceRecord(double window_samples, double first_samples)
-        : window_(window_samples), first_(first_samples), skip_(first_samples) {}
+    explicit PaceRecord(double window_samples) : window_(window_samples) {}
 
     /// The plan in force since the last call was in force until now.
     /// @param predicted_samples_s  of that plan; 0: not known
     void went(PaceKind kind, double seconds, double samples, double predicted_samples_s);
     /// Another plan is in force, or its batches changed.
-    void restart();
+    /// @param begun_samples  that the workers had begun under the plan before: while they are
+    ///     done, the change is still going on, and nothing is measured
+    void restart(double begun_samples);
     /// Measured over predicted: half of it is what the newest window showed, half what was held
     /// before; 1: never in force.
     [[nodiscard]] double of(PaceKind kind) const;
@@ -74,8 +73,7 @@ private:
         double window = 0;  ///< when it was measured last; 0: never
     };
     double window_;
-    double first_;
-    double skip_;         ///< samples still to be done until the pace of the plan counts
+    double skip_ = 0;     ///< samples still to be done until the pace of the plan counts
     double windows_ = 0;  ///< measured windows
     double samples_ = 0;
     double predicted_ = 0;

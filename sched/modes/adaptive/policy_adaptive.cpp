@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "sched/plan/lease_work.hpp"
+
 namespace cohort {
 namespace {
 
@@ -57,7 +59,7 @@ AdaptivePolicy::AdaptivePolicy(Mode mode, const ModeSetting& setting)
     : PolicyBase(std::move(mode), setting),
       times_(static_cast<int>(setting.live.size()), setting.batch, setting.job.parameter_bytes),
       ranking_(PolicyBase::setting()),
-      paces_(kPaceRounds * ranking_.rater().reference_batch(), ranking_.rater().reference_batch()) {
+      paces_(kPaceRounds * ranking_.rater().reference_batch()) {
 }
 
 Decision AdaptivePolicy::start() {
@@ -66,7 +68,12 @@ Decision AdaptivePolicy::start() {
     current_.plan = make_plan(current_.shape.mode, setting());
     current_.batches = first.batches;
     first.plan = current_.plan;
+    paces_.restart(begun_samples());
     return first;
+}
+
+double AdaptivePolicy::begun_samples() const {
+    return steps_per_push(current_.plan) * ranking_.rater().reference_batch();
 }
 
 /// Before the first look: as soon as most have had an iteration and wait for the others.
@@ -104,6 +111,7 @@ void AdaptivePolicy::forget_gone() {
 
 Decision AdaptivePolicy::restart(const Telemetry& telemetry, std::string reason) {
     forget_gone();
+    paces_.restart(begun_samples());
     ModeSetting now = setting();
     now.continued = true;
     current_.shape = first_shape(ranking_.rater(), setting(), std::ssize(live()));
@@ -113,7 +121,6 @@ Decision AdaptivePolicy::restart(const Telemetry& telemetry, std::string reason)
     ranking_.forget_kept();
     predicted_samples_s_ = 0;
     next_look_ = 0;
-    paces_.restart();
     DecisionRecord record{.chooser = mode().text, .reason = reason};
     if (telemetry.load != nullptr) {
         record.stragglers = times_.slow();
@@ -139,12 +146,12 @@ bool AdaptivePolicy::follows(const PlanOption& option) const {
 
 void AdaptivePolicy::follow(const PlanOption& option) {
     const bool resized = option.batches != current_.batches;
+    paces_.restart(begun_samples());
     current_ = option;
     current_.plan.fresh_leases = resized;
     ranking_.forget_kept();
     predicted_samples_s_ = 0;
     next_look_ = 0;
-    paces_.restart();
 }
 
 bool AdaptivePolicy::observe(const Telemetry& telemetry) {
@@ -241,8 +248,8 @@ Decision AdaptivePolicy::take(std::size_t choice) {
                           .candidates = ranking_.candidates(best.candidate),
                           .stragglers = times_.slow()};
     note_timing(best);
+    paces_.restart(begun_samples());
     current_ = std::move(best.option);
-    paces_.restart();
     return {.plan = current_.plan,
             .batches = current_.batches,
             .reason = std::move(reason),

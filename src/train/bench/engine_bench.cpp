@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/rng.hpp"
 #include "cohort/core/statistics.hpp"
+#include "cohort/model/slow_layers.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
@@ -98,14 +100,26 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options, Graph graph) {
                           .size = options.batch,
                           .targets = data.targets.data(),
                           .tokens = data.tokens.data()};
+    std::optional<SlowLayerWatch> watch;
+    if (options.slow_layers) {
+        watch.emplace(replica, options.threads, product_flops_per_second);
+    }
+    EngineBenchResult result;
     const SteadyClock clock;
     std::vector<double> seconds;
     for (std::int64_t step = 0; step < options.warmup_steps + options.steps; ++step) {
         if (step == options.warmup_steps && options.profile) {
             replica.set_profiling(true);
         }
+        const bool watched = watch && step < options.warmup_steps;
+        if (watched) {
+            watch->begin();
+        }
         const auto start = clock.now();
         replica.train_step(batch, 1);
+        if (watched) {
+            result.slow_layers += watch->end(options.batch);
+        }
         optimizer->update(replica.parameters(), replica.gradients(), 1, 1e-3);
         replica.fold_batch_statistics(0.1, 1);
         replica.stream().synchronize();
@@ -113,7 +127,6 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options, Graph graph) {
             seconds.push_back((clock.now() - start).count());
         }
     }
-    EngineBenchResult result;
     const std::string description = device->description();  // "cpu: ...", "cuda:0: ..."
     result.device = description.substr(0, description.find(": "));
     result.precision = precision_on(device->kind(), options.precision);
@@ -128,6 +141,8 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options, Graph graph) {
     result.steps = options.steps;
     if (options.profile) {
         result.profile = replica.profile();
+    }
+    if (options.profile || options.slow_layers) {
         if (device->kind() == DeviceKind::kCpu) {
             result.product_gflop_per_second = 1e-9 * product_flops_per_second();
         }

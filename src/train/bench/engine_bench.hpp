@@ -20,6 +20,9 @@ struct EngineBenchOptions {
     std::string tuning_file;  ///< as TrainEnvironment has it
     bool deterministic = false;
     bool profile = false;  ///< time every layer (costs some percent)
+    /// Look for slow layers in the untimed steps, of which there must be SlowLayerWatch::kSteps + 1
+    /// or more; on a CPU.
+    bool slow_layers = false;
 };
 
 struct EngineBenchResult {
@@ -35,6 +38,7 @@ struct EngineBenchResult {
     /// Of one core's product of matrices (product_flops_per_second), after the timed steps; 0
     /// unless a CPU's layers were timed.
     double product_gflop_per_second = 0;
+    std::string slow_layers;            ///< slow_layers_sentence(), if that was asked for
     std::vector<LayerProfile> profile;  ///< sums over the timed steps; empty unless asked for
 };
 

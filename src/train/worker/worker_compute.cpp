@@ -85,7 +85,7 @@ WorkerCompute::WorkerCompute(const JobContext& job, const CommContext& comm,
     if (device_->kind() != DeviceKind::kCpu) {
         worker_device_.emplace(*replica_);
     } else if (layers != nullptr && comm.map.place_in_role(comm.map.rank_of_worker(worker)) == 0) {
-        slow_layers_.emplace(*layers, cpu_team(*device_).size(), product_flops_per_second());
+        slow_layers_.emplace(*layers, cpu_team(*device_).size(), product_flops_per_second);
     }
     injector_.set_stop([&coordinator] { return coordinator.stopping(); });
     const ComputeChoice compute = parse_compute(job.options.compute);
@@ -115,10 +115,14 @@ std::optional<BatchResult> WorkerCompute::train_step(const BatchView& batch,
     AnnouncedRanges announced(observer, batch.serial != 0 ? begun_ : nothing);
     injector_.begin_samples(batch.size);
     try {
+        if (slow_layers_) {
+            slow_layers_->begin();
+        }
         auto result = replica_->train_step(batch, job_.options.seed, announced);
         stepped_ = true;
-        if (slow_layers_ && result) {
-            if (const std::string slow = slow_layers_->stepped(batch.size); !slow.empty()) {
+        if (slow_layers_) {
+            if (const std::string slow = slow_layers_->end(result ? batch.size : 0);
+                !slow.empty()) {
                 log_warn("{}; see docs/processors.md", slow);
             }
         }

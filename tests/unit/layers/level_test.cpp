@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -110,77 +110,173 @@ Pooled<Element, Tap> pooled(const LevelLoops<Element>& loops, const PoolTask& ta
     return all;
 }
 
-/// y and taps of a max pooling, by its definition: NaN where there is one, else the first of the
-/// largest.
-template <class Element, class Tap>
-void expect_largest(const PoolTask& task, const std::vector<Element>& x,
-                    const Pooled<Element, Tap>& found) {
-    const std::int64_t lanes = task.lanes;
+/// Calls f(number of the output, cells within the image, f(number of the input, tap)) for all
+/// windows and lanes.
+template <class F>
+void for_windows(const PoolTask& task, F&& f) {
+    const std::int64_t outputs = task.rows.outputs * task.columns.outputs;
     for (std::int64_t plane = 0; plane < task.planes; ++plane) {
-        for (std::int64_t o = 0; o < task.rows.outputs * task.columns.outputs; ++o) {
+        for (std::int64_t o = 0; o < outputs; ++o) {
             const PoolTaps& rows = task.rows.taps[o / task.columns.outputs];
             const PoolTaps& columns = task.columns.taps[o % task.columns.outputs];
-            for (std::int64_t lane = 0; lane < lanes; ++lane) {
-                const auto at = static_cast<std::size_t>(
-                    (plane * task.rows.outputs * task.columns.outputs + o) * lanes + lane);
-                float most = -std::numeric_limits<float>::infinity();
-                bool nan = false;
-                Tap which = 0;
+            const auto for_taps = [&](std::int64_t lane, auto&& each) {
                 for (std::int64_t r = rows.begin; r < rows.end; ++r) {
                     for (std::int64_t c = columns.begin; c < columns.end; ++c) {
                         const std::int64_t i =
-                            plane * task.rows.inputs * task.columns.inputs +
-                            (rows.cell + r * task.rows.dilation) * task.columns.inputs +
+                            (plane * task.rows.inputs + rows.cell + r * task.rows.dilation) *
+                                task.columns.inputs +
                             columns.cell + c * task.columns.dilation;
-                        const float value = number(x[static_cast<std::size_t>(i * lanes + lane)]);
-                        nan = nan || std::isnan(value);
-                        if (value > most) {
-                            most = value;
-                            which = static_cast<Tap>(r * task.columns.kernel + c);
-                        }
+                        each(static_cast<std::size_t>(i * task.lanes + lane),
+                             r * task.columns.kernel + c);
                     }
                 }
-                if (nan) {
-                    EXPECT_TRUE(std::isnan(number(found.most[at]))) << at;
-                } else {
-                    ASSERT_EQ(number(found.most[at]), most) << at;
-                    ASSERT_EQ(found.taps[at], which) << at;
-                }
+            };
+            const std::int64_t cells =
+                task.counts_padding ? task.rows.kernel * task.columns.kernel
+                                    : (rows.end - rows.begin) * (columns.end - columns.begin);
+            for (std::int64_t lane = 0; lane < task.lanes; ++lane) {
+                f(static_cast<std::size_t>((plane * outputs + o) * task.lanes + lane), cells,
+                  [&](auto&& each) { for_taps(lane, each); });
             }
         }
     }
 }
 
+/// y, taps and gradients by their definition. A largest value is NaN where there is one, else the
+/// first of the largest. What is drawn are multiples of a quarter, whose sums are exact.
 template <class Element, class Tap>
-void check_pooling(std::int64_t lanes, bool wild) {
-    const PoolAxis rows({.kernel = 3, .stride = 2, .before = 1, .after = 1}, 9, 5);
-    const PoolAxis columns({.kernel = 3, .stride = 1, .before = 1, .after = 1}, 6, 6);
-    const PoolTask task{
-        .rows = rows.line(), .columns = columns.line(), .planes = 2, .lanes = lanes};
-    const auto x = draw<Element>(2 * 9 * 6 * lanes, static_cast<std::uint64_t>(lanes), wild);
-    const auto first = pooled<Element, Tap>(sse_loops<Element>(), task, x);
-    expect_largest(task, x, first);
-    for (const Level<Element>& level : levels<Element>()) {
-        const auto again = pooled<Element, Tap>(level.loops, task, x);
-        if (wild) {  // which NaN it is may differ
-            expect_largest(task, x, again);
-            continue;
+void expect_defined(const PoolTask& task, const std::vector<Element>& x,
+                    const Pooled<Element, Tap>& found) {
+    std::vector<double> most_gradient(x.size());
+    std::vector<double> mean_gradient(x.size());
+    for_windows(task, [&](std::size_t at, std::int64_t cells, auto&& for_taps) {
+        float most = -std::numeric_limits<float>::infinity();
+        float sum = 0;
+        bool nan = false;
+        std::int64_t which = 0;
+        std::size_t where = 0;
+        for_taps([&](std::size_t i, std::int64_t tap) {
+            const float value = number(x[i]);
+            nan = nan || std::isnan(value);
+            sum += value;
+            if (value > most) {
+                most = value;
+                which = tap;
+                where = i;
+            }
+        });
+        if (nan) {
+            EXPECT_TRUE(std::isnan(number(found.most[at]))) << at;
+            EXPECT_TRUE(std::isnan(number(found.mean[at]))) << at;
+            return;
         }
-        EXPECT_TRUE(same_bits(again.most, first.most)) << level.name;
-        EXPECT_TRUE(same_bits(again.taps, first.taps)) << level.name;
-        EXPECT_TRUE(same_bits(again.most_gradient, first.most_gradient)) << level.name;
-        EXPECT_TRUE(same_bits(again.mean, first.mean)) << level.name;
-        EXPECT_TRUE(same_bits(again.mean_gradient, first.mean_gradient)) << level.name;
+        ASSERT_EQ(number(found.most[at]), most) << at;
+        ASSERT_EQ(static_cast<std::int64_t>(found.taps[at]), which) << at;
+        if (std::isfinite(sum)) {
+            ASSERT_EQ(found.mean[at], element<Element>(sum / static_cast<float>(cells))) << at;
+        }
+        most_gradient[where] += static_cast<double>(most);
+        for_taps([&](std::size_t i, std::int64_t /*tap*/) {
+            mean_gradient[i] +=
+                static_cast<double>(number(found.mean[at])) / static_cast<double>(cells);
+        });
+    });
+    const double rounding = sizeof(Element) == 2 ? 1.0 / 256 : 1e-6;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        if (std::isfinite(most_gradient[i]) && std::isfinite(mean_gradient[i])) {
+            const auto near = [&](double value) { return rounding * (1 + std::abs(value)); };
+            ASSERT_NEAR(static_cast<double>(number(found.most_gradient[i])), most_gradient[i],
+                        near(most_gradient[i]))
+                << i;
+            ASSERT_NEAR(static_cast<double>(number(found.mean_gradient[i])), mean_gradient[i],
+                        near(mean_gradient[i]))
+                << i;
+        }
+    }
+}
+
+template <class Element, class Tap>
+void check_pooling(std::int64_t lanes, bool counts_padding) {
+    const PoolAxis rows({.kernel = 3, .stride = 2, .before = 1, .after = 1}, 9, 5);
+    const PoolAxis columns({.kernel = 2, .stride = 1, .dilation = 2, .before = 1, .after = 1}, 6,
+                           6);
+    const PoolTask task{.rows = rows.line(),
+                        .columns = columns.line(),
+                        .planes = 2,
+                        .lanes = lanes,
+                        .counts_padding = counts_padding};
+    const auto x = draw<Element>(2 * 9 * 6 * lanes, static_cast<std::uint64_t>(lanes), false);
+    const auto first = pooled<Element, Tap>(sse_loops<Element>(), task, x);
+    expect_defined(task, x, first);
+    for (const Level<Element>& level : levels<Element>()) {
+        SCOPED_TRACE(level.name);
+        const auto again = pooled<Element, Tap>(level.loops, task, x);
+        EXPECT_TRUE(same_bits(again.most, first.most));
+        EXPECT_TRUE(same_bits(again.taps, first.taps));
+        EXPECT_TRUE(same_bits(again.most_gradient, first.most_gradient));
+        EXPECT_TRUE(same_bits(again.mean, first.mean));
+        EXPECT_TRUE(same_bits(again.mean_gradient, first.mean_gradient));
     }
 }
 
 TEST(Levels, PoolAlike) {
-    for (const std::int64_t lanes : {1, 8, 16}) {
+    for (const std::int64_t lanes : {1, 4, 8, 12, 16, 24}) {
         SCOPED_TRACE(lanes);
-        for (const bool wild : {false, true}) {
-            check_pooling<float, std::uint8_t>(lanes, wild);
-            check_pooling<float, std::uint32_t>(lanes, wild);
-            check_pooling<std::uint16_t, std::uint8_t>(lanes, wild);
+        for (const bool counts_padding : {false, true}) {
+            check_pooling<float, std::uint8_t>(lanes, counts_padding);
+            check_pooling<float, std::uint32_t>(lanes, counts_padding);
+            check_pooling<std::uint16_t, std::uint8_t>(lanes, counts_padding);
+            check_pooling<std::uint16_t, std::uint32_t>(lanes, counts_padding);
+        }
+    }
+}
+
+/// Outputs alone: a gradient is sent to whichever tap had the NaN, and NaN are not all of the same
+/// bits.
+TEST(Levels, PoolNaNAndInfinitiesByTheDefinition) {
+    for (const std::int64_t lanes : {1, 8, 16}) {
+        const PoolAxis axis({.kernel = 3, .stride = 1, .before = 1, .after = 1}, 8, 8);
+        const PoolTask task{
+            .rows = axis.line(), .columns = axis.line(), .planes = 2, .lanes = lanes};
+        const auto x = draw<float>(2 * 64 * lanes, 3, true);
+        for (const Level<float>& level : levels<float>()) {
+            SCOPED_TRACE(level.name);
+            const auto found = pooled<float, std::uint8_t>(level.loops, task, x);
+            for_windows(task, [&](std::size_t at, std::int64_t /*cells*/, auto&& for_taps) {
+                float most = -std::numeric_limits<float>::infinity();
+                bool nan = false;
+                for_taps([&](std::size_t i, std::int64_t /*tap*/) {
+                    nan = nan || std::isnan(x[i]);
+                    most = std::max(most, x[i]);
+                });
+                if (nan) {
+                    EXPECT_TRUE(std::isnan(found.most[at])) << at;
+                } else {
+                    EXPECT_EQ(found.most[at], most) << at;
+                }
+            });
+        }
+    }
+}
+
+TEST(Levels, FindTheTapOfAWindowOfMoreThan65536) {
+    constexpr std::int64_t kTaps = 70000;
+    for (const std::int64_t lanes : {1, 8, 16}) {
+        const PoolAxis row({.kernel = 1}, 1, 1);
+        const PoolAxis columns({.kernel = kTaps}, kTaps, 1);
+        const PoolTask task{
+            .rows = row.line(), .columns = columns.line(), .planes = 1, .lanes = lanes};
+        std::vector<float> x(static_cast<std::size_t>(kTaps * lanes));
+        for (std::int64_t lane = 0; lane < lanes; ++lane) {
+            x[static_cast<std::size_t>((69000 + lane) * lanes + lane)] = 1;
+        }
+        for (const Level<float>& level : levels<float>()) {
+            SCOPED_TRACE(level.name);
+            const auto found = pooled<float, std::uint32_t>(level.loops, task, x);
+            EXPECT_TRUE(same_bits(found.most_gradient, x)) << "one gradient of 1 in every lane";
+            for (std::int64_t lane = 0; lane < lanes; ++lane) {
+                EXPECT_EQ(found.taps[static_cast<std::size_t>(lane)], 69000 + lane);
+            }
         }
     }
 }
@@ -216,8 +312,9 @@ std::vector<Element> normalised(const LevelLoops<Element>& loops, const ChannelV
 
 template <class Element>
 void check_batch_norm() {
-    for (const ChannelView view : {ChannelView{3, 2, 301, 16}, ChannelView{2, 3, 49, 8},
-                                   ChannelView{2, 5, 49, 1}, ChannelView{4, 1, 1, 37}}) {
+    for (const ChannelView view :
+         {ChannelView{3, 2, 301, 16}, ChannelView{2, 3, 49, 8}, ChannelView{2, 5, 49, 1},
+          ChannelView{4, 1, 1, 37}, ChannelView{4, 1, 1, 24}, ChannelView{3, 2, 7, 12}}) {
         for (const ReluMask mask : {ReluMask::kNone, ReluMask::kFromInput, ReluMask::kFromOutput}) {
             SCOPED_TRACE(view.lanes);
             std::vector<double> first_sums;

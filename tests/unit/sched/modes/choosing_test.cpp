@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 /// What one plan that does not wait has shown holds for all that do not, until it fades.
 TEST(PaceRecord, HoldsForPlansOfAKindAndFades) {
-    PaceRecord paces(100, 0);
+    PaceRecord paces(100);
     EXPECT_EQ(paces.of(PaceKind::kAll), 1);
     paces.went(PaceKind::kAll, 1, 100, 100);
     paces.went(PaceKind::kSome, 1, 60, 100);  // 60 in place of 100 samples per second
@@ -40,15 +40,17 @@ TEST(PaceRecord, HoldsForPlansOfAKindAndFades) {
 /// While a change is going on, iterations that were begun under the plan before end: they say
 /// nothing of the pace of the plan that follows.
 TEST(PaceRecord, WhatIsDoneDuringAChangeDoesNotCount) {
-    PaceRecord paces(100, 25);
+    PaceRecord paces(100);
+    paces.restart(25);
     paces.went(PaceKind::kSome, 1, 10, 100);  // where 100 samples were predicted
     paces.went(PaceKind::kSome, 1, 15, 100);
     EXPECT_EQ(paces.of(PaceKind::kSome), 1) << "the first 25 samples";
     paces.went(PaceKind::kSome, 1, 90, 100);
     EXPECT_NEAR(paces.of(PaceKind::kSome), 0.95, 1e-9);
     paces.went(PaceKind::kSome, 0.5, 5, 100);
-    paces.restart();
+    paces.restart(80);  // after local steps, say
     paces.went(PaceKind::kAll, 2, 30, 100);
+    paces.went(PaceKind::kAll, 2, 50, 100);
     EXPECT_EQ(paces.of(PaceKind::kAll), 1) << "the first samples of another plan";
     paces.went(PaceKind::kAll, 1, 110, 100);
     EXPECT_NEAR(paces.of(PaceKind::kAll), 1.05, 1e-9);
