@@ -22,6 +22,11 @@ double sample_worth(const Candidate& plan) {
     return plan.batch_efficiency * plan.staleness_efficiency;
 }
 
+/// Samples of all workers' iterations under a plan.
+double begun_samples(const PlanOption& option, const PlanRater& rater) {
+    return steps_per_push(option.plan) * rater.reference_batch();
+}
+
 /// The best plan before anything is measured: workers of which nothing is known count as equal. The
 /// default plan where times are never looked at, so that no plan would be changed, and where the
 /// best plan is not admitted.
@@ -68,12 +73,8 @@ Decision AdaptivePolicy::start() {
     current_.plan = make_plan(current_.shape.mode, setting());
     current_.batches = first.batches;
     first.plan = current_.plan;
-    paces_.restart(begun_samples());
+    paces_.restart(begun_samples(current_, ranking_.rater()));
     return first;
-}
-
-double AdaptivePolicy::begun_samples() const {
-    return steps_per_push(current_.plan) * ranking_.rater().reference_batch();
 }
 
 /// Before the first look: as soon as most have had an iteration and wait for the others.
@@ -111,7 +112,7 @@ void AdaptivePolicy::forget_gone() {
 
 Decision AdaptivePolicy::restart(const Telemetry& telemetry, std::string reason) {
     forget_gone();
-    paces_.restart(begun_samples());
+    paces_.restart(begun_samples(current_, ranking_.rater()));
     ModeSetting now = setting();
     now.continued = true;
     current_.shape = first_shape(ranking_.rater(), setting(), std::ssize(live()));
@@ -146,7 +147,7 @@ bool AdaptivePolicy::follows(const PlanOption& option) const {
 
 void AdaptivePolicy::follow(const PlanOption& option) {
     const bool resized = option.batches != current_.batches;
-    paces_.restart(begun_samples());
+    paces_.restart(begun_samples(current_, ranking_.rater()));
     current_ = option;
     current_.plan.fresh_leases = resized;
     ranking_.forget_kept();
@@ -248,7 +249,7 @@ Decision AdaptivePolicy::take(std::size_t choice) {
                           .candidates = ranking_.candidates(best.candidate),
                           .stragglers = times_.slow()};
     note_timing(best);
-    paces_.restart(begun_samples());
+    paces_.restart(begun_samples(current_, ranking_.rater()));
     current_ = std::move(best.option);
     return {.plan = current_.plan,
             .batches = current_.batches,

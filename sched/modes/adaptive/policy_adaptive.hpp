@@ -79,8 +79,6 @@ private:
         update_s_ = plan.timing.update_s;
     }
     [[nodiscard]] Decision take(std::size_t choice);
-    /// Of all workers' iterations under the plan in force.
-    [[nodiscard]] double begun_samples() const;
 
     OwnTimes times_;
     PlanRanking ranking_;
