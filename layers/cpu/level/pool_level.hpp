@@ -112,7 +112,10 @@ void max_forward(const PoolTask& task, const Element* x, Element* y, Tap* taps) 
         for_outputs(task, [&](const PoolTaps& rows, const PoolTaps& columns,
                               std::int64_t output) COHORT_INLINE {
             V most = V{} - __builtin_inff();
-            Words<kWidth> which = {};
+            // Where all are -inf, it is the first one within the image.
+            Words<kWidth> which =
+                Words<kWidth>{} +
+                static_cast<std::uint32_t>(rows.begin * task.columns.kernel + columns.begin);
             for_taps(task, rows, columns, [&](std::int64_t input, std::int64_t tap) COHORT_INLINE {
                 const V value = load<kWidth>(x + in + input * task.lanes);
                 // NOLINTNEXTLINE(misc-redundant-expression): only NaN differs from itself

@@ -259,6 +259,22 @@ TEST(Levels, PoolNaNAndInfinitiesByTheDefinition) {
     }
 }
 
+/// The gradient of a corner goes to a pixel, not to the padding beside it.
+TEST(Levels, TakeTheFirstOfAWindowOfMinusInfinities) {
+    const PoolAxis axis({.kernel = 3, .stride = 2, .before = 1, .after = 1}, 4, 2);
+    const PoolTask task{.rows = axis.line(), .columns = axis.line(), .planes = 1, .lanes = 16};
+    const std::vector<float> x(16 * 16, -std::numeric_limits<float>::infinity());
+    for (const Level<float>& level : levels<float>()) {
+        SCOPED_TRACE(level.name);
+        const auto found = pooled<float, std::uint8_t>(level.loops, task, x);
+        for (std::size_t lane = 0; lane < 16; ++lane) {
+            EXPECT_EQ(found.taps[lane], 4) << "row 1, column 1 of the window at the corner";
+            EXPECT_EQ(found.taps[16 + lane], 3) << "row 1, column 0";
+            EXPECT_EQ(found.taps[3 * 16 + lane], 0);
+        }
+    }
+}
+
 TEST(Levels, FindTheTapOfAWindowOfMoreThan65536) {
     constexpr std::int64_t kTaps = 70000;
     for (const std::int64_t lanes : {1, 8, 16}) {
