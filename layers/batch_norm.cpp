@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "layers/cpu/batch_norm_loops.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/format_cpu.hpp"
+#include "layers/cpu/level/level_loops.hpp"
 #include "layers/kernels.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -101,8 +101,9 @@ public:
         if (training_ && pass == 0) {
             Sums& sums = sums_[static_cast<std::size_t>(slice.member)];
             with_elements(format_.type, [&](auto element) {
-                bn_statistics(v, as<decltype(element)>(slice.inputs[0]), values_.shift.data(),
-                              sums.first.data(), sums.second.data());
+                using Element = decltype(element);
+                loops<Element>().statistics(v, as<Element>(slice.inputs[0]), values_.shift.data(),
+                                            sums.first.data(), sums.second.data());
             });
             return;
         }
@@ -114,8 +115,9 @@ public:
         }
         with_elements(format_.type, [&](auto element) {
             using Element = decltype(element);
-            bn_apply(v, as<Element>(slice.inputs[0]), values_.scale.data(), values_.offset.data(),
-                     as<Element>(added), spec_.relu, as<Element>(slice.output));
+            loops<Element>().apply(v, as<Element>(slice.inputs[0]), values_.scale.data(),
+                                   values_.offset.data(), as<Element>(added), spec_.relu,
+                                   as<Element>(slice.output));
         });
     }
 
@@ -146,11 +148,11 @@ public:
                                               : ReluMask::kFromInput;
             with_elements(format_.type, [&](auto element) {
                 using Element = decltype(element);
-                bn_reduce(v, {values_.mean.data(), values_.scale.data(), values_.offset.data()},
-                          mask, as<Element>(slice.inputs[0]),
-                          as<Element>(static_cast<const float*>(slice.output)),
-                          as<Element>(slice.output_gradient), sums.first.data(),
-                          sums.second.data());
+                loops<Element>().reduce(
+                    v, {values_.mean.data(), values_.scale.data(), values_.offset.data()}, mask,
+                    as<Element>(slice.inputs[0]),
+                    as<Element>(static_cast<const float*>(slice.output)),
+                    as<Element>(slice.output_gradient), sums.first.data(), sums.second.data());
             });
             if (spec_.add && traits_.pass_through_input < 0 &&
                 slice.input_gradients[1] != nullptr) {
@@ -160,10 +162,11 @@ public:
         } else if (slice.input_gradients[0] != nullptr) {
             with_elements(format_.type, [&](auto element) {
                 using Element = decltype(element);
-                bn_input_gradient(v, as<Element>(slice.inputs[0]),
-                                  as<Element>(static_cast<const float*>(slice.output_gradient)),
-                                  values_.mean.data(), values_.a.data(), values_.b.data(),
-                                  values_.d.data(), as<Element>(slice.input_gradients[0]));
+                loops<Element>().input_gradient(
+                    v, as<Element>(slice.inputs[0]),
+                    as<Element>(static_cast<const float*>(slice.output_gradient)),
+                    values_.mean.data(), values_.a.data(), values_.b.data(), values_.d.data(),
+                    as<Element>(slice.input_gradients[0]));
             });
         }
     }
@@ -188,6 +191,10 @@ public:
     }
 
 private:
+    template <class Element>
+    [[nodiscard]] static const BatchNormLoops<Element>& loops() {
+        return level_loops().of<Element>().batch_norm;
+    }
     [[nodiscard]] ChannelView view(std::int64_t samples) const {
         const Shape& s = format_.shape;
         if (s.rank() == 1) {

@@ -6,7 +6,8 @@
 #include "cohort/core/error.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
-#include "layers/cpu/pool_loops.hpp"
+#include "layers/cpu/level/level_loops.hpp"
+#include "layers/cpu/pool_axis.hpp"
 #include "layers/kernels.hpp"
 
 namespace cohort {
@@ -40,18 +41,19 @@ public:
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        const PoolView pooling = view(slice.samples);
+        const PoolTask pooling = task(slice.samples);
         with_elements(input_.type, [&](auto element) {
             using Element = decltype(element);
+            const ElementLoops<Element>& loops = level_loops().of<Element>();
             const auto* x = as<Element>(slice.inputs[0]);
             auto* y = as<Element>(slice.output);
             if (spec_.kind != PoolKind::kMax) {
-                average_pool_forward(pooling, x, y);
+                loops.average_pool.forward(pooling, x, y);
                 return;
             }
             with_taps([&](auto tap) {
                 using Tap = decltype(tap);
-                max_pool_forward(
+                loops.template max_pool_with<Tap>().forward(
                     pooling, x, y,
                     traits_.saved_bytes > 0 ? reinterpret_cast<Tap*>(slice.saved) : nullptr);
             });
@@ -62,27 +64,28 @@ public:
         if (slice.input_gradients[0] == nullptr) {
             return;
         }
-        const PoolView pooling = view(slice.samples);
+        const PoolTask pooling = task(slice.samples);
         with_elements(input_.type, [&](auto element) {
             using Element = decltype(element);
+            const ElementLoops<Element>& loops = level_loops().of<Element>();
             const auto* gradient = as<Element>(static_cast<const float*>(slice.output_gradient));
             auto* gradient_x = as<Element>(slice.input_gradients[0]);
             if (spec_.kind != PoolKind::kMax) {
-                average_pool_backward(pooling, gradient, gradient_x);
+                loops.average_pool.backward(pooling, gradient, gradient_x);
                 return;
             }
             with_taps([&](auto tap) {
                 using Tap = decltype(tap);
-                max_pool_backward(pooling, gradient, reinterpret_cast<const Tap*>(slice.saved),
-                                  gradient_x);
+                loops.template max_pool_with<Tap>().backward(
+                    pooling, gradient, reinterpret_cast<const Tap*>(slice.saved), gradient_x);
             });
         });
     }
 
 private:
-    [[nodiscard]] PoolView view(std::int64_t samples) const {
-        return {.rows = &rows_,
-                .columns = &columns_,
+    [[nodiscard]] PoolTask task(std::int64_t samples) const {
+        return {.rows = rows_.line(),
+                .columns = columns_.line(),
                 .planes = samples * stored_channels(input_) / input_.block,
                 .lanes = input_.block,
                 .counts_padding = spec_.options.count_padding};

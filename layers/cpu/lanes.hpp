@@ -31,6 +31,8 @@ COHORT_INLINE inline Vector<kLanes> load(const float* from) {
     std::memcpy(&value, from, sizeof value);
     return value;
 }
+// __builtin_bit_cast and not std::bit_cast, here and in bf16.hpp: where that is not inlined, the
+// copy that a source for AVX-512 makes may become the whole program's.
 template <int kLanes>
 COHORT_INLINE inline Vector<kLanes> load(const std::uint16_t* from) {
     if constexpr (kLanes == 1) {

@@ -59,6 +59,8 @@ public:
     /// It has ended. @param samples  0: it was given up
     /// @return the sentence on slow layers, after the last step to be timed, if there are any
     [[nodiscard]] std::string end(std::int64_t samples);
+    /// As measured after the first step; 0 before.
+    [[nodiscard]] double product_flops() const noexcept { return product_flops_; }
 
 private:
     [[nodiscard]] bool done() const noexcept { return steps_ > kSteps; }

@@ -5,13 +5,8 @@
 
 namespace cohort {
 
-template <>
-const LevelLoops<float>& avx2_loops() {
-    return kLoops<float>;
-}
-template <>
-const LevelLoops<std::uint16_t>& avx2_loops() {
-    return kLoops<std::uint16_t>;
+const LevelLoops& avx2_loops() {
+    return kLevelLoops;
 }
 
 }  // namespace cohort

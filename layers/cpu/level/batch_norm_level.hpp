@@ -1,6 +1,6 @@
 #pragma once
 
-#include "layers/cpu/batch_norm_loops.hpp"
+#include "layers/cpu/level/batch_norm_task.hpp"
 #include "layers/cpu/level/level_width.hpp"
 
 // The loops of batch normalisation over one cache-resident slice, for the instructions that the

@@ -3,32 +3,18 @@
 #include "layers/cpu/dnnl_support.hpp"
 
 namespace cohort {
-namespace {
 
-template <class Element>
-const LevelLoops<Element>& loops_of([[maybe_unused]] VectorLevel level) {
+const LevelLoops& level_loops() {
 #if defined(__x86_64__)
+    static const VectorLevel level = vector_level();
     switch (level) {
-        case VectorLevel::kAvx512: return avx512_loops<Element>();
-        case VectorLevel::kAvx2: return avx2_loops<Element>();
+        case VectorLevel::kAvx512: return avx512_loops();
+        case VectorLevel::kAvx2: return avx2_loops();
         case VectorLevel::kAvx:
         case VectorLevel::kSse: break;
     }
 #endif
-    return sse_loops<Element>();
-}
-
-}  // namespace
-
-template <>
-const LevelLoops<float>& level_loops() {
-    static const LevelLoops<float>& loops = loops_of<float>(vector_level());
-    return loops;
-}
-template <>
-const LevelLoops<std::uint16_t>& level_loops() {
-    static const LevelLoops<std::uint16_t>& loops = loops_of<std::uint16_t>(vector_level());
-    return loops;
+    return sse_loops();
 }
 
 }  // namespace cohort

@@ -9,10 +9,10 @@
 namespace cohort {
 namespace {
 
-/// Words in a register of the instructions that this source is compiled for. A vector that is
-/// wider is taken apart by GCC 12 before it knows the registers of a function with a target of its
-/// own, and selections among its elements are not put together again: so sources are compiled for a
-/// level as a whole.
+/// Words in a register of the instructions that this source is compiled for. Where functions get
+/// copies for several sets of instructions instead (target_clones), GCC 12 takes vectors apart that
+/// are wider than the plainest of them, before it makes the copies, and does not put selections
+/// together again (findings/gcc_target_clones_vectors.sh).
 // NOLINTBEGIN(misc-definitions-in-headers): a copy for each level
 #if defined(__AVX512F__)
 constexpr int kRegister = 16;

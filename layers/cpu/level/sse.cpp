@@ -5,13 +5,8 @@
 
 namespace cohort {
 
-template <>
-const LevelLoops<float>& sse_loops() {
-    return kLoops<float>;
-}
-template <>
-const LevelLoops<std::uint16_t>& sse_loops() {
-    return kLoops<std::uint16_t>;
+const LevelLoops& sse_loops() {
+    return kLevelLoops;
 }
 
 }  // namespace cohort

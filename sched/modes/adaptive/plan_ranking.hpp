@@ -58,8 +58,8 @@ public:
     /// @param predicted_samples_s  of that plan; 0: not known
     void went(PaceKind kind, double seconds, double samples, double predicted_samples_s);
     /// Another plan is in force, or its batches changed.
-    /// @param begun_samples  that the workers had begun under the plan before: while they are
-    ///     done, the change is still going on, and nothing is measured
+    /// @param begun_samples  samples of the iterations that the workers had begun before; until as
+    ///     many samples are done, the throughput is a mixture of both plans, and is not measured
     void restart(double begun_samples);
     /// Measured over predicted: half of it is what the newest window showed, half what was held
     /// before; 1: never in force.

@@ -73,7 +73,7 @@ Decision AdaptivePolicy::start() {
     current_.plan = make_plan(current_.shape.mode, setting());
     current_.batches = first.batches;
     first.plan = current_.plan;
-    paces_.restart(begun_samples(current_, ranking_.rater()));
+    paces_.restart(begun_samples(current_, ranking_.rater()));  // the first iterations are cold
     return first;
 }
 

@@ -142,10 +142,10 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options, Graph graph) {
     if (options.profile) {
         result.profile = replica.profile();
     }
-    if (options.profile || options.slow_layers) {
-        if (device->kind() == DeviceKind::kCpu) {
-            result.product_gflop_per_second = 1e-9 * product_flops_per_second();
-        }
+    if (watch) {
+        result.product_gflop_per_second = 1e-9 * watch->product_flops();
+    } else if (options.profile && device->kind() == DeviceKind::kCpu) {
+        result.product_gflop_per_second = 1e-9 * product_flops_per_second();
     }
     return result;
 }

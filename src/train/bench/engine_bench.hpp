@@ -35,8 +35,8 @@ struct EngineBenchResult {
     std::uint64_t peak_bytes = 0;  ///< largest resident size of the process
     std::uint64_t arena_bytes = 0;
     std::int64_t steps = 0;
-    /// Of one core's product of matrices (product_flops_per_second), after the timed steps; 0
-    /// unless a CPU's layers were timed.
+    /// Of one core's product of matrices (product_flops_per_second), after the timed steps, or as
+    /// slow layers were compared with it; 0 unless a CPU's layers were timed.
     double product_gflop_per_second = 0;
     std::string slow_layers;            ///< slow_layers_sentence(), if that was asked for
     std::vector<LayerProfile> profile;  ///< sums over the timed steps; empty unless asked for

@@ -6,18 +6,22 @@
 Each row: the core's product of matrices and the whole step in GF/s; the slowest direction of a layer that takes a
 hundredth of the step or more, with its share of the product; how much shorter the step would be if every layer below a
 quarter reached it (`lost`: the number that the warning at the start of a run and `cohort info --speed` are about); the
-kind of layer without products that takes most, with its share of the step. One thread, in CPU time, so other work on
-the machine counts little.
+kind of layer without products that takes most, with its share of the step. One thread, in CPU time: other work on the
+machine counts by what it takes of caches and memory. Loops that are compiled as copies (add, ReLU, optimizer) follow the
+processor, whatever the level.
 """
 import argparse
 import collections
 import json
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
 MODELS = "lenet smallcnn resnet20 vgg16 alexnet vgg13 densenet121 mobilenetv2 googlenet resnet50 lstm transformer".split()
-FLOOR = 0.25
+HEADER = pathlib.Path(__file__).resolve().parents[3] / "include/cohort/model/slow_layers.hpp"
+FLOOR = float(re.search(r"kProductFloor = ([0-9.]+);", HEADER.read_text())[1])
 COUNTS = 0.01
 
 

@@ -37,8 +37,8 @@ TEST(PaceRecord, HoldsForPlansOfAKindAndFades) {
     EXPECT_NEAR(paces.of(PaceKind::kSome), 1, 0.01) << "it is worth another trial";
 }
 
-/// While a change is going on, iterations that were begun under the plan before end: they say
-/// nothing of the pace of the plan that follows.
+/// After a change of the plan, workers first end the iterations that they had begun under the old
+/// plan. The throughput of that time says nothing of the new plan.
 TEST(PaceRecord, WhatIsDoneDuringAChangeDoesNotCount) {
     PaceRecord paces(100);
     paces.restart(25);
