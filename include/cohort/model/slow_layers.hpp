@@ -49,10 +49,11 @@ public:
     static constexpr int kSteps = 3;  ///< that are timed
 
     /// @param replica  on a CPU; outlives this  @param threads  that share its batches
-    /// @param product_flops  floating-point operations per second of a core's product of matrices;
-    ///     called once, after the first step, when other ranks of the host are at work too
-    SlowLayerWatch(Replica& replica, int threads, double (*product_flops)())
-        : replica_(replica), threads_(threads), measure_product_(product_flops) {}
+    /// @param measure_product  measures the floating-point operations per second of a core's
+    ///     product of matrices; called once, after the first step, when other ranks of the host
+    ///     are at work too
+    SlowLayerWatch(Replica& replica, int threads, double (*measure_product)())
+        : replica_(replica), threads_(threads), measure_product_(measure_product) {}
 
     /// A training step begins.
     void begin();
