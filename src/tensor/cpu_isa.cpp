@@ -25,6 +25,15 @@ constexpr std::string_view kLevels[] = {"sse41",
                                         "avx512_core_amx",
                                         "avx512_core_amx_fp16"};
 
+// Names of oneDNN 3 for levels that it also has under the older names, as which it tells them.
+struct OtherName {
+    std::string_view name;
+    std::string_view level;
+};
+constexpr OtherName kOtherNames[] = {{"avx10_1_512", "avx512_core_fp16"},
+                                     {"avx10_1_512_amx", "avx512_core_amx"},
+                                     {"avx10_1_512_amx_fp16", "avx512_core_amx_fp16"}};
+
 std::string in_letters(std::string_view text, int (*change)(int)) {
     std::string result(text);
     std::ranges::transform(result, result.begin(), [change](char c) {
@@ -61,9 +70,10 @@ std::string dnnl_version_text() {
 }
 
 std::string level_doubt(std::string_view variable, std::string_view level, std::string_view used) {
-    const std::string word = in_letters(level, std::tolower);
-    if (word.starts_with("avx10_1")) {
-        return {};  // oneDNN 3's second names of levels with AVX-512, of which it tells one
+    std::string word = in_letters(level, std::tolower);
+    const auto* const other = std::ranges::find(kOtherNames, word, &OtherName::name);
+    if (other != std::end(kOtherNames)) {
+        word = other->level;
     }
     if (word.empty() || word == used || word == "all" || word == "default") {
         return {};

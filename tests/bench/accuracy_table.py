@@ -15,7 +15,7 @@ Each case: time [95 % interval over the seeds], samples (n), runs that missed th
 fixed mode that is fastest on the other seeds, over all seeds; the last column is the last mode's time relative to it.
 "ideal": the time that ssgd's samples take if no worker ever waits.
 A run that missed counts with the time of its whole budget. OPTIONS go to every run, in place of those that it has by
-itself. Three seconds of processor time a run. Runs are kept in RESULTS and not repeated: of choosers by the program's
+itself; --optimizer takes --momentum away. Three seconds of processor time a run. Runs are kept in RESULTS and not repeated: of choosers by the program's
 contents, of fixed modes by their options only, so a change of the simulator wants an empty folder.
 """
 import argparse
@@ -119,7 +119,7 @@ class Runs:
 
     def all(self, modes):
         keys = [(case, mode, seed) for case in self._options.cases for mode in modes for seed in self._options.seeds]
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             return dict(zip(keys, pool.map(lambda key: self.run(*key), keys)))
 
 
@@ -293,7 +293,10 @@ def main():
     options.more = arguments[cut + 1:]
     untrained = options.show in (print_expected, print_pace)
     options.setting = replaced(UNTRAINED if untrained else ["--data", options.data, *SETTING], options.more)
-    options.inertia = 1 - numpy.log1p(-float(options.setting[options.setting.index("--momentum") + 1]))
+    momentum = options.setting.index("--momentum")
+    options.inertia = 1 - numpy.log1p(-float(options.setting[momentum + 1]))
+    if "--optimizer" in options.more:  # with a momentum of its own; adamw's beta1 is 0.9, too
+        del options.setting[momentum:momentum + 2]
     options.cases = options.cases.split(",") if options.cases else EXPECTED if untrained else CASES
     first, _, last = options.seeds.partition("-")
     options.seeds = list(range(int(first), int(last or first) + 1))

@@ -27,6 +27,18 @@ TEST(CpuIsa, SaysWhatTheProcessorLacks) {
               "have it; oneDNN uses avx2");
 }
 
+TEST(CpuIsa, KnowsTheSecondNamesOfLevels) {
+    const auto doubt = [](const char* level, const char* used) {
+        return level_doubt("ONEDNN_MAX_CPU_ISA", level, used);
+    };
+    EXPECT_EQ(doubt("AVX10_1_512", "avx512_core_fp16"), "");
+    EXPECT_EQ(doubt("avx10_1_512_amx", "avx512_core_amx"), "");
+    EXPECT_EQ(doubt("AVX10_1_512_AMX_FP16", "avx512_core_amx_fp16"), "");
+    EXPECT_THAT(doubt("AVX10_1_512_AMX", "avx2"),
+                StartsWith("ONEDNN_MAX_CPU_ISA=AVX10_1_512_AMX: this processor, or this version"));
+    EXPECT_THAT(doubt("AVX10_1_256", "avx2"), HasSubstr("not a level that is known here"));
+}
+
 TEST(CpuIsa, NamesTheLevelsForAWordThatIsNone) {
     EXPECT_THAT(level_doubt("ONEDNN_MAX_CPU_ISA", "AVX3", "avx512_core"),
                 AllOf(StartsWith("ONEDNN_MAX_CPU_ISA=AVX3: not a level"), HasSubstr(" SSE41, AVX,"),
