@@ -1,13 +1,16 @@
 #include "layers/tuning.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
-#include <fstream>
+#include <chrono>
+#include <thread>
 #include <utility>
 
+#include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 
@@ -40,11 +43,19 @@ bool append(const std::string& file, const std::string& line) {
 }  // namespace
 
 TuningCache::TuningCache(std::string file) : file_(std::move(file)) {
-    std::ifstream in(file_);
+    read_news();
+}
+
+void TuningCache::read_news() {
+    std::ifstream in(file_, std::ios::binary);
+    in.seekg(read_);
     std::string line;
     std::size_t damaged = 0;
-    while (!file_.empty() && std::getline(in, line)) {
+    while (std::getline(in, line)) {
         damaged += read_line(line, choices_) ? 0 : 1;
+        if (!in.eof()) {
+            read_ += static_cast<std::streamoff>(line.size()) + 1;
+        }
     }
     if (damaged > 0) {
         log_warn("{}: {} not a choice and a key: passed over", file_,
@@ -65,6 +76,34 @@ void TuningCache::remember_name(const std::string& key, const std::string& name)
         log_warn("{} cannot be written ({}): choices by measurement are made anew next time", file_,
                  errno_text(errno));
         file_.clear();
+    }
+}
+
+MeasuringTurn::MeasuringTurn(TuningCache& cache, Clock::Seconds patience) {
+    constexpr std::chrono::milliseconds kPause{5};
+    if (cache.file_.empty() || !cache.patient_) {
+        return;
+    }
+    const int descriptor = open(cache.file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    const SteadyClock clock;
+    const Clock::Seconds start = clock.now();
+    while (descriptor >= 0 && cache.patient_) {
+        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+            descriptor_ = descriptor;
+            cache.read_news();
+            return;
+        }
+        cache.patient_ = (errno == EWOULDBLOCK || errno == EINTR) && clock.now() - start < patience;
+        std::this_thread::sleep_for(kPause);
+    }
+    if (descriptor >= 0) {
+        close(descriptor);
+    }
+}
+
+MeasuringTurn::~MeasuringTurn() {
+    if (descriptor_ >= 0) {
+        close(descriptor_);
     }
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <fstream>
 #include <map>
 #include <string>
 
+#include "cohort/core/clock.hpp"
 #include "cohort/layers/kernel.hpp"
 
 namespace cohort {
@@ -32,8 +34,36 @@ public:
     }
 
 private:
+    friend class MeasuringTurn;
+
+    void read_news();
+
     std::map<std::string, std::string> choices_;
     std::string file_;
+    std::streamoff read_ = 0;  ///< bytes of the file that were read, in whole lines
+    bool patient_ = true;      ///< waits for others that measure
+};
+
+/// While it lives no other process that shares the file of choices measures: the others sleep, and
+/// then find the choice. So the ranks of a host measure a choice once, not beside each other.
+/// Locks the file (flock).
+class MeasuringTurn {
+public:
+    static constexpr Clock::Seconds kPatience{30};
+
+    /// Waits for its turn, then reads what others have added. Waits no longer than `patience`, once
+    /// in the life of the cache: another may be frozen. Does not wait where the file or its file
+    /// system has no lock.
+    explicit MeasuringTurn(TuningCache& cache, Clock::Seconds patience = kPatience);
+    ~MeasuringTurn();
+    MeasuringTurn(const MeasuringTurn&) = delete;
+    MeasuringTurn& operator=(const MeasuringTurn&) = delete;
+
+    /// Whether others wait.
+    [[nodiscard]] bool alone() const noexcept { return descriptor_ >= 0; }
+
+private:
+    int descriptor_ = -1;
 };
 
 }  // namespace cohort

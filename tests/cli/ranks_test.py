@@ -62,6 +62,14 @@ class ManyRanks(ProgramTest):
                 self.check_same(out, self.reference(workers, *job))
                 self.check_accounts(out, 1300)
 
+    def test_ranks_measure_a_choice_of_algorithms_once(self):
+        self.many("choices", 4, "--model", "smallcnn", "--batch", 26, "--samples", 104, deterministic=(),
+                  environment={"XDG_CACHE_HOME": str(self.folder / "cache")})
+        choices = (self.folder / "cache/cohort/algorithms.txt").read_text().splitlines()
+        self.assertGreater(len(choices), 2)
+        keys = [line.split(" ", 1)[1] for line in choices]
+        self.assertEqual(len(keys), len(set(keys)), keys)
+
     def test_servers_equal_one_process_bit_for_bit(self):
         job = (*JOB, "--samples", 1300)
         for servers, workers in ((1, 1), (1, 4), (2, 3), (3, 2), (3, 5)):

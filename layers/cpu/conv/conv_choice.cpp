@@ -109,7 +109,7 @@ private:
 template <class Run>
 double best_seconds(const Run& work, double known) {
     constexpr int kRuns = 4;  // the first warms up
-    constexpr double kHopeless = 3;
+    constexpr double kHopeless = 1.5;
     const ThreadCpuClock clock;  // what others do on the machine does not decide
     double best = std::numeric_limits<double>::infinity();
     for (int run = 0; run < kRuns; ++run) {
@@ -206,10 +206,19 @@ std::unique_ptr<Algorithm> choose(const std::vector<ConvCandidate<Algorithm>>& a
     if (context.deterministic || context.tuning == nullptr) {
         return first_usable(all, samples);
     }
-    if (const std::string known = context.tuning->find_name(key); !known.empty()) {
-        if (auto made = first_usable(all, samples, known)) {
-            return made;
-        }
+    TuningCache& tuning = *context.tuning;
+    const auto remembered = [&]() -> std::unique_ptr<Algorithm> {
+        const std::string known = tuning.find_name(key);
+        return known.empty() ? nullptr : first_usable(all, samples, known);
+    };
+    if (auto made = remembered()) {
+        return made;
+    }
+    const MeasuringTurn turn(tuning);
+    if (auto made = remembered()) {
+        return made;
+    }
+    if (const std::string known = tuning.find_name(key); !known.empty()) {
         log_warn(
             "the remembered algorithm {} does not exist for \"{}\": algorithms are measured again",
             known, key);
@@ -229,7 +238,7 @@ std::unique_ptr<Algorithm> choose(const std::vector<ConvCandidate<Algorithm>>& a
             fastest = std::move(made);
         }
     }
-    context.tuning->remember_name(key, name);
+    tuning.remember_name(key, name);
     return fastest;
 }
 

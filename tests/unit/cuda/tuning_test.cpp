@@ -1,6 +1,7 @@
 // The file in which choices by measurement are kept.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -67,6 +68,45 @@ TEST(TuningCache, SeveralWritersShareAFile) {
             EXPECT_EQ(all.find("writer " + std::to_string(w) + " key " + std::to_string(k)), k);
         }
     }
+}
+
+TEST(MeasuringTurn, OfTwoThatShareAFileOneMeasuresAndTheOtherFindsTheChoice) {
+    const TempFolder folder;
+    const std::string file = folder.file("algorithms.txt");
+    TuningCache first(file);
+    TuningCache second(file);
+    std::thread other;
+    {
+        const MeasuringTurn turn(first);
+        EXPECT_TRUE(turn.alone());
+        other = std::thread([&] {
+            const MeasuringTurn next(second);
+            EXPECT_TRUE(next.alone());
+            EXPECT_EQ(second.find("conv a"), 3);
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        first.remember("conv a", 3);
+    }
+    other.join();
+    EXPECT_EQ(test::read_bytes(file), "3 conv a\n");
+}
+
+TEST(MeasuringTurn, DoesNotWaitForEverAndWaitsOnce) {
+    const TempFolder folder;
+    const std::string file = folder.file("algorithms.txt");
+    TuningCache frozen(file);
+    TuningCache other(file);
+    const MeasuringTurn turn(frozen);
+    EXPECT_FALSE(MeasuringTurn(other, Clock::Seconds(0.02)).alone());
+    EXPECT_FALSE(MeasuringTurn(other).alone()) << "and it comes at once";
+}
+
+TEST(MeasuringTurn, IsEverybodysWithoutAFile) {
+    const TempFolder folder;
+    TuningCache nowhere;
+    EXPECT_FALSE(MeasuringTurn(nowhere).alone());
+    TuningCache missing(folder.file("no/such/folder/algorithms.txt"));
+    EXPECT_FALSE(MeasuringTurn(missing).alone());
 }
 
 TEST(TuningCache, WorksWithoutItsFile) {
