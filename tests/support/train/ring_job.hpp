@@ -42,6 +42,9 @@ public:
             const auto order = decode<RoundOrder>(body);
             rounds[order.round] = order;
             epoch = std::max(epoch, order.epoch);
+            if (on_round) {
+                on_round(order);
+            }
         } else if (kind == static_cast<std::uint16_t>(RingMessageKind::kRecover)) {
             epoch = decode<RecoverOrder>(body).epoch;
         } else if (kind == static_cast<std::uint16_t>(MessageKind::kLease)) {
@@ -62,11 +65,12 @@ public:
     void set_sink(Port port, TransferSink* sink) override { real_.set_sink(port, sink); }
     [[nodiscard]] TrafficCounters counters() const override { return real_.counters(); }
 
-    std::map<std::uint64_t, RoundOrder> rounds;  ///< by number
-    std::map<std::uint64_t, LeaseOrder> leases;  ///< by id
-    std::uint64_t epoch = 0;                     ///< of the newest order
-    std::set<int> excluded;                      ///< world ranks that are sent nothing
-    std::set<std::uint16_t> dropped;             ///< kinds that get lost
+    std::function<void(const RoundOrder&)> on_round;  ///< before a member knows of it
+    std::map<std::uint64_t, RoundOrder> rounds;       ///< by number
+    std::map<std::uint64_t, LeaseOrder> leases;       ///< by id
+    std::uint64_t epoch = 0;                          ///< of the newest order
+    std::set<int> excluded;                           ///< world ranks that are sent nothing
+    std::set<std::uint16_t> dropped;                  ///< kinds that get lost
 
 private:
     Messenger& real_;

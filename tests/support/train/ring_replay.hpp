@@ -43,12 +43,14 @@ struct RingReplay : LoneReplica {
     }
 
 private:
-    /// A rider goes on alone, from what it held then, with an optimizer that has made no step.
+    /// A worker goes on alone, from what it held then, with the newest state of the optimizer that
+    /// a live worker has: of no update where all of them have always been riders.
     void succeed(const Succession& succession, const std::vector<RoundMember>& members) {
         ASSERT_EQ(members.size(), 1U);
-        const std::string before = "the parameters of update ";  // older updates may be undone, too
-        const std::int64_t version =
-            std::stoll(succession.why.substr(succession.why.find(before) + before.size()));
+        const auto number_after = [&succession](const std::string& words) {
+            return std::stoll(succession.why.substr(succession.why.find(words) + words.size()));
+        };
+        const std::int64_t version = number_after("the parameters of update ");  // or older ones
         const auto held_then = releases.find({members.front().worker, version});
         versions.back() = held_then != releases.end()
                               ? held_then->second
@@ -57,10 +59,22 @@ private:
         std::erase_if(releases, [&succession](const auto& one) {
             return one.first.second == static_cast<std::int64_t>(succession.after);
         });
-        optimizer = make_optimizer(of.job.optimizer, of.job.graph.parameters(), 0,
-                                   of.job.graph.parameters().total(), *device, replica.stream());
+        const auto& [slots, scalars] =
+            states.at(static_cast<std::size_t>(number_after("the optimizer's state of update ")));
+        const std::vector<OptimizerSlot> now = optimizer->slots();
+        for (std::size_t i = 0; i < now.size(); ++i) {
+            std::ranges::copy(slots[i], now[i].values.begin());
+        }
+        for (const OptimizerScalar& scalar : scalars) {
+            optimizer->set_scalar(scalar.name, scalar.value);
+        }
     }
     void keep() {
+        std::vector<std::vector<float>> slots;
+        for (const OptimizerSlot& slot : optimizer->slots()) {
+            slots.emplace_back(slot.values.begin(), slot.values.end());
+        }
+        states.emplace_back(std::move(slots), optimizer->scalars());
         std::vector<float> all(replica.parameters().begin(), replica.parameters().end());
         all.insert(all.end(), replica.state().begin(), replica.state().end());
         versions.push_back(std::move(all));
@@ -171,6 +185,8 @@ public:
     RingJob& of;
     std::unique_ptr<Optimizer> optimizer;
     std::vector<std::vector<float>> versions;
+    /// The optimizer's after each of them.
+    std::vector<std::pair<std::vector<std::vector<float>>, std::vector<OptimizerScalar>>> states;
     /// By rider: version of the parameters that it got last, and these.
     std::map<int, std::pair<std::int64_t, std::vector<float>>> held;
     /// What riders got, by rider and version.

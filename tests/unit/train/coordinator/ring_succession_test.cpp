@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <string>
@@ -62,6 +63,51 @@ TEST(RingSuccession, OfTheLastMembers) {
         job.finish();
         expect_succeeded(job, 1920);
     }
+}
+
+/// Of two members one is a round behind when the other, which has reported the round, is lost. A
+/// rider has the parameters of that round: it goes on, and the member that lives rides with it.
+TEST(RingSuccession, OfAMemberThatLivesButIsBehind) {
+    RingJob job("smallcnn", 3, ring_plan({1, 2}, {0}), 1920);
+    std::atomic<std::uint64_t> last{0};  // round that worker 2 does not complete
+    std::uint64_t lease = 0;             // of worker 1 in it
+    std::int64_t version = 0;            // that the rider's newest push was computed on
+    job.messenger.on_round = [&](const RoundOrder& order) {
+        for (const RoundMember& member : order.members) {
+            if (last == 0 && order.round > 8 && order.reporter == 1 && member.worker == 1 &&
+                !member.riders.empty()) {
+                lease = member.lease;
+                last = order.round;
+            }
+        }
+    };
+    job.rounds.completes = [&last](std::uint64_t round, int rank) {
+        return rank != 2 || last == 0 || round != last;
+    };
+    job.on_message = [&version](const Message& message) {
+        if (message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport)) {
+            const auto report = decode<PushReport>(message.body);
+            version = report.push.worker == 0 ? report.version : version;
+        }
+    };
+    job.begin();
+    job.until([&] {
+        const auto& updates = job.books.updates;
+        return last > 0 && !updates.empty() &&
+               std::ranges::count(updates.back().leases, lease) == 1 &&
+               version == static_cast<std::int64_t>(updates.size());
+    });
+    job.lose(1);
+    job.finish();
+    expect_succeeded(job, 1920);
+    EXPECT_EQ(job.books.successions.front().undone, 0);
+    const RoundMember& alone = job.messenger.rounds.rbegin()->second.members.front();
+    EXPECT_EQ(alone.worker, 0);
+    const auto of_worker_2 = [](const auto& round) {
+        const auto& riders = round.second.members.front().riders;
+        return std::ranges::any_of(riders, [](const auto& one) { return one.push.worker == 2; });
+    };
+    EXPECT_TRUE(std::ranges::any_of(job.messenger.rounds, of_worker_2)) << "it rides";
 }
 
 /// Updates that no live worker has in its parameters are undone: their samples are trained again.
