@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -43,24 +46,32 @@ bool append(const std::string& file, const std::string& line) {
 }  // namespace
 
 TuningCache::TuningCache(std::string file) : file_(std::move(file)) {
-    read_news();
-}
-
-void TuningCache::read_news() {
-    std::ifstream in(file_, std::ios::binary);
-    in.seekg(read_);
-    std::string line;
-    std::size_t damaged = 0;
-    while (std::getline(in, line)) {
-        damaged += read_line(line, choices_) ? 0 : 1;
-        if (!in.eof()) {
-            read_ += static_cast<std::streamoff>(line.size()) + 1;
-        }
-    }
-    if (damaged > 0) {
+    if (const std::size_t damaged = read_file(); damaged > 0) {
         log_warn("{}: {} not a choice and a key: passed over", file_,
                  damaged == 1 ? "a line is" : std::to_string(damaged) + " lines are");
     }
+}
+
+std::size_t TuningCache::read_file() {
+    std::ifstream in(file_);
+    std::string line;
+    std::size_t damaged = 0;
+    cut_ = false;
+    while (std::getline(in, line)) {
+        damaged += line.empty() || read_line(line, choices_) ? 0 : 1;
+        cut_ = in.eof();
+    }
+    return damaged;
+}
+
+bool TuningCache::read_news() {
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(file_, error);
+    if (error || std::exchange(size_, size) == size) {
+        return false;
+    }
+    read_file();
+    return true;
 }
 
 int TuningCache::find(const std::string& key) const {
@@ -72,28 +83,41 @@ int TuningCache::find(const std::string& key) const {
 
 void TuningCache::remember_name(const std::string& key, const std::string& name) {
     choices_[key] = name;
-    if (!file_.empty() && !append(file_, name + " " + key + "\n")) {
+    const char* const end = std::exchange(cut_, false) ? "\n" : "";
+    if (!file_.empty() && !append(file_, end + name + " " + key + "\n")) {
         log_warn("{} cannot be written ({}): choices by measurement are made anew next time", file_,
                  errno_text(errno));
         file_.clear();
     }
 }
 
-MeasuringTurn::MeasuringTurn(TuningCache& cache, Clock::Seconds patience) {
+MeasuringTurn::MeasuringTurn(TuningCache& cache, const std::string& key, Clock::Seconds patience) {
     constexpr std::chrono::milliseconds kPause{5};
-    if (cache.file_.empty() || !cache.patient_) {
+    if (cache.file_.empty()) {
         return;
     }
-    const int descriptor = open(cache.file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     const SteadyClock clock;
-    const Clock::Seconds start = clock.now();
-    while (descriptor >= 0 && cache.patient_) {
-        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+    Clock::Seconds seen = clock.now();  // when the file grew last
+    const int descriptor = open(cache.file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    for (;;) {
+        const bool locked = descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+        const bool lockable = descriptor >= 0 && (errno == EWOULDBLOCK || errno == EINTR);
+        if (cache.read_news()) {
+            seen = clock.now();
+        }
+        if (locked) {
             descriptor_ = descriptor;
-            cache.read_news();
             return;
         }
-        cache.patient_ = (errno == EWOULDBLOCK || errno == EINTR) && clock.now() - start < patience;
+        if (!lockable || !cache.patient_ || !cache.find_name(key).empty()) {
+            break;
+        }
+        if (clock.now() - seen >= patience) {
+            cache.patient_ = false;
+            log_warn("{}: another process has the lock for {:.0f} s: not waited for any more",
+                     cache.file_, patience.count());
+            break;
+        }
         std::this_thread::sleep_for(kPause);
     }
     if (descriptor >= 0) {

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <fstream>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -36,31 +37,36 @@ public:
 private:
     friend class MeasuringTurn;
 
-    void read_news();
+    /// Takes over what stands in the file. @return lines that are no choices
+    std::size_t read_file();
+    /// The same, where the file has grown since. @return whether it has
+    bool read_news();
 
     std::map<std::string, std::string> choices_;
     std::string file_;
-    std::streamoff read_ = 0;  ///< bytes of the file that were read, in whole lines
+    std::uintmax_t size_ = 0;  ///< bytes of the file when it was read
+    bool cut_ = false;         ///< its last line had no end
     bool patient_ = true;      ///< waits for others that measure
 };
 
-/// While it lives no other process that shares the file of choices measures: the others sleep, and
-/// then find the choice. So the ranks of a host measure a choice once, not beside each other.
-/// Locks the file (flock).
+/// While it lives no other process that shares the file of choices measures: the others sleep until
+/// they find the choice in the file, or have the lock of it (flock). So the ranks of a host measure
+/// a choice once, not beside each other. Two of one process wait for each other too: not to be
+/// nested.
 class MeasuringTurn {
 public:
     static constexpr Clock::Seconds kPatience{30};
 
-    /// Waits for its turn, then reads what others have added. Waits no longer than `patience`, once
-    /// in the life of the cache: another may be frozen. Does not wait where the file or its file
-    /// system has no lock.
-    explicit MeasuringTurn(TuningCache& cache, Clock::Seconds patience = kPatience);
+    /// Reads what others have added, and waits for the choice of `key` or for its turn. Where the
+    /// file has not grown for `patience` whoever has the lock counts as frozen, and this cache
+    /// waits no more. Does not wait where the file or its file system has no lock.
+    MeasuringTurn(TuningCache& cache, const std::string& key, Clock::Seconds patience = kPatience);
     ~MeasuringTurn();
     MeasuringTurn(const MeasuringTurn&) = delete;
     MeasuringTurn& operator=(const MeasuringTurn&) = delete;
 
-    /// Whether others wait.
-    [[nodiscard]] bool alone() const noexcept { return descriptor_ >= 0; }
+    /// Whether others that want to measure wait.
+    [[nodiscard]] bool has_lock() const noexcept { return descriptor_ >= 0; }
 
 private:
     int descriptor_ = -1;

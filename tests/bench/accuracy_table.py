@@ -15,7 +15,7 @@ Each case: time [95 % interval over the seeds], samples (n), runs that missed th
 fixed mode that is fastest on the other seeds, over all seeds; the last column is the last mode's time relative to it.
 "ideal": the time that ssgd's samples take if no worker ever waits.
 A run that missed counts with the time of its whole budget. OPTIONS go to every run, in place of those that it has by
-itself; --optimizer takes --momentum away. Three seconds of processor time a run. Runs are kept in RESULTS and not repeated: of choosers by the program's
+itself; adamw takes --momentum away. Three seconds of processor time a run. Runs are kept in RESULTS and not repeated: of choosers by the program's
 contents, of fixed modes by their options only, so a change of the simulator wants an empty folder.
 """
 import argparse
@@ -295,7 +295,7 @@ def main():
     options.setting = replaced(UNTRAINED if untrained else ["--data", options.data, *SETTING], options.more)
     momentum = options.setting.index("--momentum")
     options.inertia = 1 - numpy.log1p(-float(options.setting[momentum + 1]))
-    if "--optimizer" in options.more:  # with a momentum of its own; adamw's beta1 is 0.9, too
+    if "adamw" in options.more:  # it has no momentum to set, and its beta1 is 0.9, too
         del options.setting[momentum:momentum + 2]
     options.cases = options.cases.split(",") if options.cases else EXPECTED if untrained else CASES
     first, _, last = options.seeds.partition("-")

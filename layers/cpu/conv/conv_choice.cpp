@@ -105,10 +105,11 @@ private:
     Buffer buffer_;
 };
 
-/// The least of some runs; one run where that is far slower than the best known so far.
+/// The least of some runs; one run where that, although it warms up, is slower by half than the
+/// best known so far: docs/processors.md has what other limits cost and find.
 template <class Run>
 double best_seconds(const Run& work, double known) {
-    constexpr int kRuns = 4;  // the first warms up
+    constexpr int kRuns = 4;
     constexpr double kHopeless = 1.5;
     const ThreadCpuClock clock;  // what others do on the machine does not decide
     double best = std::numeric_limits<double>::infinity();
@@ -214,7 +215,7 @@ std::unique_ptr<Algorithm> choose(const std::vector<ConvCandidate<Algorithm>>& a
     if (auto made = remembered()) {
         return made;
     }
-    const MeasuringTurn turn(tuning);
+    const MeasuringTurn turn(tuning, key);
     if (auto made = remembered()) {
         return made;
     }

@@ -48,7 +48,11 @@ private:
     void succeed(const Succession& succession, const std::vector<RoundMember>& members) {
         ASSERT_EQ(members.size(), 1U);
         const auto number_after = [&succession](const std::string& words) {
-            return std::stoll(succession.why.substr(succession.why.find(words) + words.size()));
+            const std::size_t at = succession.why.find(words);
+            if (at == std::string::npos) {
+                throw std::runtime_error("no \"" + words + "\" in: " + succession.why);
+            }
+            return std::stoll(succession.why.substr(at + words.size()));
         };
         const std::int64_t version = number_after("the parameters of update ");  // or older ones
         const auto held_then = releases.find({members.front().worker, version});
@@ -59,8 +63,9 @@ private:
         std::erase_if(releases, [&succession](const auto& one) {
             return one.first.second == static_cast<std::int64_t>(succession.after);
         });
-        const auto& [slots, scalars] =
+        states.back() =
             states.at(static_cast<std::size_t>(number_after("the optimizer's state of update ")));
+        const auto& [slots, scalars] = states.back();
         const std::vector<OptimizerSlot> now = optimizer->slots();
         for (std::size_t i = 0; i < now.size(); ++i) {
             std::ranges::copy(slots[i], now[i].values.begin());

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "cohort/core/clock.hpp"
 #include "layers/tuning.hpp"
 #include "support/core/file_bytes.hpp"
 #include "support/core/temp_folder.hpp"
@@ -70,6 +71,8 @@ TEST(TuningCache, SeveralWritersShareAFile) {
     }
 }
 
+constexpr Clock::Seconds kForEver{1e9};
+
 TEST(MeasuringTurn, OfTwoThatShareAFileOneMeasuresAndTheOtherFindsTheChoice) {
     const TempFolder folder;
     const std::string file = folder.file("algorithms.txt");
@@ -77,11 +80,11 @@ TEST(MeasuringTurn, OfTwoThatShareAFileOneMeasuresAndTheOtherFindsTheChoice) {
     TuningCache second(file);
     std::thread other;
     {
-        const MeasuringTurn turn(first);
-        EXPECT_TRUE(turn.alone());
+        const MeasuringTurn turn(first, "conv a");
+        EXPECT_TRUE(turn.has_lock());
         other = std::thread([&] {
-            const MeasuringTurn next(second);
-            EXPECT_TRUE(next.alone());
+            const MeasuringTurn next(second, "conv b", kForEver);
+            EXPECT_TRUE(next.has_lock());
             EXPECT_EQ(second.find("conv a"), 3);
         });
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -91,22 +94,80 @@ TEST(MeasuringTurn, OfTwoThatShareAFileOneMeasuresAndTheOtherFindsTheChoice) {
     EXPECT_EQ(test::read_bytes(file), "3 conv a\n");
 }
 
-TEST(MeasuringTurn, DoesNotWaitForEverAndWaitsOnce) {
+TEST(MeasuringTurn, EndsItsWaitWhenTheChoiceIsKnown) {
+    const TempFolder folder;
+    const std::string file = folder.file("algorithms.txt");
+    TuningCache first(file);
+    TuningCache second(file);
+    const MeasuringTurn turn(first, "conv a");
+    std::thread other([&] {
+        const MeasuringTurn next(second, "conv a", kForEver);
+        EXPECT_FALSE(next.has_lock());
+        EXPECT_EQ(second.find("conv a"), 3);
+    });
+    first.remember("conv a", 3);
+    other.join();
+}
+
+TEST(MeasuringTurn, WaitsInVainOnceAndStillReads) {
     const TempFolder folder;
     const std::string file = folder.file("algorithms.txt");
     TuningCache frozen(file);
     TuningCache other(file);
-    const MeasuringTurn turn(frozen);
-    EXPECT_FALSE(MeasuringTurn(other, Clock::Seconds(0.02)).alone());
-    EXPECT_FALSE(MeasuringTurn(other).alone()) << "and it comes at once";
+    const MeasuringTurn turn(frozen, "conv a");
+    EXPECT_FALSE(MeasuringTurn(other, "conv a", Clock::Seconds(0.02)).has_lock());
+    EXPECT_EQ(other.find("conv b"), -1);
+    frozen.remember("conv b", 2);
+    EXPECT_FALSE(MeasuringTurn(other, "conv c", kForEver).has_lock());
+    EXPECT_EQ(other.find("conv b"), 2);
+}
+
+TEST(MeasuringTurn, WaitsForWhoMakesProgress) {
+    const TempFolder folder;
+    const std::string file = folder.file("algorithms.txt");
+    TuningCache first(file);
+    TuningCache second(file);
+    constexpr Clock::Seconds kPatience{4};
+    std::thread other;
+    {
+        const MeasuringTurn turn(first, "conv a");
+        other = std::thread(
+            [&] { EXPECT_TRUE(MeasuringTurn(second, "conv z", kPatience).has_lock()); });
+        for (int at = 0; at < 12; ++at) {  // longer than its patience
+            std::this_thread::sleep_for(kPatience / 8);
+            first.remember("conv " + std::to_string(at), 1);
+        }
+    }
+    other.join();
+}
+
+TEST(MeasuringTurn, SeesAFileThatWasWrittenAnew) {
+    const TempFolder folder;
+    const std::string file = folder.file("algorithms.txt");
+    TuningCache cache(file);
+    cache.remember("a key that is longer than the other", 1);
+    std::filesystem::remove(file);
+    TuningCache(file).remember("conv b", 2);
+    EXPECT_TRUE(MeasuringTurn(cache, "conv b").has_lock());
+    EXPECT_EQ(cache.find("conv b"), 2);
 }
 
 TEST(MeasuringTurn, IsEverybodysWithoutAFile) {
     const TempFolder folder;
     TuningCache nowhere;
-    EXPECT_FALSE(MeasuringTurn(nowhere).alone());
+    EXPECT_FALSE(MeasuringTurn(nowhere, "conv a").has_lock());
     TuningCache missing(folder.file("no/such/folder/algorithms.txt"));
-    EXPECT_FALSE(MeasuringTurn(missing).alone());
+    EXPECT_FALSE(MeasuringTurn(missing, "conv a").has_lock());
+}
+
+TEST(TuningCache, EndsALineThatWasCutShort) {
+    const TempFolder folder;
+    const std::string file = folder.file("algorithms.txt");
+    std::ofstream(file) << "4 good key\n8 cut";
+    TuningCache(file).remember("conv a", 3);
+    const TuningCache again(file);
+    EXPECT_EQ(again.find("conv a"), 3);
+    EXPECT_EQ(again.find("good key"), 4);
 }
 
 TEST(TuningCache, WorksWithoutItsFile) {
