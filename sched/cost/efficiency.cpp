@@ -7,8 +7,12 @@ namespace cohort {
 
 double staleness_efficiency(const StalenessFeatures& features) {
     const double inertia = 1 - std::log1p(-features.momentum);
-    const double finer = StalenessCosts::kFiner * (1 - std::min(features.update_share, 1.0));
-    const double lag = StalenessCosts::kLag * features.mean_square_lag;
+    const double finer = features.normalises
+                             ? 0
+                             : StalenessCosts::kFiner * (1 - std::min(features.update_share, 1.0));
+    const double lag =
+        (features.normalises ? StalenessCosts::kNormalisedLag : StalenessCosts::kLag) *
+        features.mean_square_lag;
     const double drift = StalenessCosts::kDrift * (features.local_steps - 1);
     return std::exp((finer - lag) / inertia - drift * inertia);
 }

@@ -35,6 +35,11 @@ struct OptimizerOptions {
 /// Decay of the mean gradient that updates follow: sgd's m, adamw's beta1.
 [[nodiscard]] double momentum_of(const OptimizerOptions& options);
 
+/// Whether steps are as large for small gradients as for large ones: adamw's.
+[[nodiscard]] constexpr bool normalises_steps(const OptimizerOptions& options) {
+    return options.kind == OptimizerKind::kAdamW;
+}
+
 /// A float buffer of the optimizer's state, in device memory, one float per parameter of its
 /// range. Checkpoints read and write it in place.
 struct OptimizerSlot {

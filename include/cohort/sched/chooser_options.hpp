@@ -31,6 +31,7 @@ struct JobFacts {
     double flops_per_sample = 0;  ///< forward and backward; 0: nothing is learned
     double learning_rate = 0;     ///< at the start
     double momentum = 0;          ///< of the optimizer: momentum_of()
+    bool normalises = false;      ///< of the optimizer: normalises_steps()
 };
 
 }  // namespace cohort

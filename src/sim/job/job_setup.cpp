@@ -21,12 +21,14 @@ double profiled_flops(const SimulateOptions& options, const SampleSetInfo& info)
 }
 
 /// For choosers.
-JobFacts job_facts(const JobSpec& spec, double momentum, double flops_per_sample) {
+JobFacts job_facts(const JobSpec& spec, const OptimizerOptions& optimizer,
+                   double flops_per_sample) {
     return {.parameters = spec.workload.parameter_bytes / static_cast<double>(sizeof(float)),
             .parameter_bytes = spec.wire_parameter_bytes(),
             .flops_per_sample = flops_per_sample,
             .learning_rate = spec.lr,
-            .momentum = momentum};
+            .momentum = momentum_of(optimizer),
+            .normalises = normalises_steps(optimizer)};
 }
 
 }  // namespace
@@ -82,8 +84,8 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile,
     spec.target_on_average = options.target_on == TargetOn::kAverage;
     spec.target_accuracy = options.target_accuracy;
     spec.target_loss = options.target_loss;
-    spec.setting.job = job_facts(spec, momentum_of(optimizer_options(options)),
-                                 profiled_flops(options, spec.train));
+    spec.setting.job =
+        job_facts(spec, optimizer_options(options), profiled_flops(options, spec.train));
     spec.records = options.record_load ? SimulationResult::kRecords : 0;
     return spec;
 }

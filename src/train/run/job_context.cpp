@@ -198,7 +198,8 @@ JobFacts job_facts(const JobContext& parts) {
             .flops_per_sample =
                 computes_network(parts.options) ? parts.graph.training_flops_per_sample() : 0,
             .learning_rate = parts.options.lr,
-            .momentum = momentum_of(parts.optimizer)};
+            .momentum = momentum_of(parts.optimizer),
+            .normalises = normalises_steps(parts.optimizer)};
 }
 
 }  // namespace cohort
