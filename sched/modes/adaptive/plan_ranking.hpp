@@ -34,8 +34,10 @@ public:
                                  const TimeDraws& draws, const PlanOption& current,
                                  const GradientFacts& gradients, double pace) const;
     [[nodiscard]] double reference_batch() const noexcept { return reference_batch_; }
-    /// A network is trained, so that samples may differ in value.
-    [[nodiscard]] bool learns() const noexcept { return job_.flops_per_sample > 0; }
+    /// A network is trained, by an optimizer with which the cost of local steps is known.
+    [[nodiscard]] bool rates_local_steps() const noexcept {
+        return job_.flops_per_sample > 0 && !job_.normalises;
+    }
 
 private:
     [[nodiscard]] PlanTiming timing_of(const PlanOption& option, const LoadEstimate& load,

@@ -61,7 +61,8 @@ PaceKind PlanShape::kind() const {
                : PaceKind::kSome;
 }
 
-std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow, bool learns) {
+std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow,
+                                   bool local_steps) {
     const std::string all = default_mode(architecture);
     const bool ring = architecture == Architecture::kRing;
     std::vector<PlanShape> shapes{{.mode = all}};
@@ -85,7 +86,7 @@ std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow
     if (!ring) {
         shapes.push_back({.mode = "asgd"});
     }
-    for (const int steps : learns ? std::span(kStepCounts) : std::span<const int>()) {
+    for (const int steps : local_steps ? std::span(kStepCounts) : std::span<const int>()) {
         for (const bool balanced : {false, true}) {
             shapes.push_back({.mode = fmt::format("{}:{}", kLocal, steps), .balanced = balanced});
         }

@@ -39,12 +39,12 @@ struct PlanOption {
 /// (quorum:X), with X on a geometric grid from N (ssgd) to 1 (asgd). Rings: all workers are
 /// members, or the slow workers are riders; the riders are fixed, so a smaller ring is useless for
 /// workers whose times merely vary. Both: all wait for all after 2, 4, 8 or 16 local steps
-/// (localsgd:H), where a network learns. Plans in which members wait for all members come with
+/// (localsgd:H), where that can be rated. Plans in which members wait for all members come with
 /// equal and with balanced batches.
 /// @param slow  number of live workers whose level is high
-/// @param learns  a network is trained, PlanRater::learns
+/// @param local_steps  PlanRater::rates_local_steps
 [[nodiscard]] std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow,
-                                                 bool learns);
+                                                 bool local_steps);
 
 /// @param setting  own_seconds is ignored
 [[nodiscard]] PlanOption make_option(const PlanShape& shape, const ModeSetting& setting,

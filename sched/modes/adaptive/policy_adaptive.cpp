@@ -191,17 +191,17 @@ void AdaptivePolicy::rate_again(const Telemetry& telemetry) {
     const int length =
         std::min({static_cast<int>(times_.state_age()) + kAfter, kLongest, all / kReplicates});
     const TimeDraws draws = times_.draw(all / length, length, 1);
-    ranking_.rank(current_,
-                  plan_shapes(setting().architecture, static_cast<int>(workers),
-                              static_cast<int>(times_.slow().size()), ranking_.rater().learns()),
-                  [&](PlanOption option) {
-                      const double pace = paces_.of(option.shape.kind());
-                      RatedPlan plan =
-                          ranking_.rater().rate(std::move(option), ranking_.load(), draws, current_,
-                                                telemetry.load->gradients, pace);
-                      value(plan, telemetry);
-                      return plan;
-                  });
+    ranking_.rank(
+        current_,
+        plan_shapes(setting().architecture, static_cast<int>(workers),
+                    static_cast<int>(times_.slow().size()), ranking_.rater().rates_local_steps()),
+        [&](PlanOption option) {
+            const double pace = paces_.of(option.shape.kind());
+            RatedPlan plan = ranking_.rater().rate(std::move(option), ranking_.load(), draws,
+                                                   current_, telemetry.load->gradients, pace);
+            value(plan, telemetry);
+            return plan;
+        });
     note_timing(*ranking_.kept());
 }
 
