@@ -49,23 +49,24 @@ private:
     bool patient_ = true;      ///< waits for others that measure
 };
 
-/// While it lives no other process that shares the file of choices measures: the others sleep until
-/// they find the choice in the file, or have the lock of it (flock). So the ranks of a host measure
-/// a choice once, not beside each other. Two of one process wait for each other too: not to be
-/// nested.
+/// The right to measure: of the processes that share the file of choices the one with its lock
+/// (flock) has it. The other processes sleep until they find their choice in the file, or get the
+/// lock. So the ranks of a host measure each choice once, and not beside each other. Two turns in
+/// one process wait for each other too: turns must not be nested.
 class MeasuringTurn {
 public:
     static constexpr Clock::Seconds kPatience{30};
 
-    /// Reads what others have added, and waits for the choice of `key` or for its turn. Where the
-    /// file has not grown for `patience` whoever has the lock counts as frozen, and this cache
-    /// waits no more. Does not wait where the file or its file system has no lock.
+    /// Reads what other processes have added to the file; waits until the file has the choice of
+    /// `key`, or until this process gets the lock. If the file does not grow for `patience`, the
+    /// process with the lock counts as frozen: this turn and later turns of the cache do not wait.
+    /// Nor do turns without a file, or on a file system without locks.
     MeasuringTurn(TuningCache& cache, const std::string& key, Clock::Seconds patience = kPatience);
     ~MeasuringTurn();
     MeasuringTurn(const MeasuringTurn&) = delete;
     MeasuringTurn& operator=(const MeasuringTurn&) = delete;
 
-    /// Whether others that want to measure wait.
+    /// Whether other processes that want to measure wait for this one.
     [[nodiscard]] bool has_lock() const noexcept { return descriptor_ >= 0; }
 
 private:

@@ -7,14 +7,13 @@ namespace cohort {
 
 double staleness_efficiency(const StalenessFeatures& features) {
     const double inertia = 1 - std::log1p(-features.momentum);
-    const double finer = features.normalises
-                             ? 0
-                             : StalenessCosts::kFiner * (1 - std::min(features.update_share, 1.0));
-    const double lag =
-        (features.normalises ? StalenessCosts::kNormalisedLag : StalenessCosts::kLag) *
-        features.mean_square_lag;
+    const double f = features.normalises ? 0 : StalenessCosts::kFiner;
+    const double kappa =
+        features.normalises ? StalenessCosts::kNormalisedLag : StalenessCosts::kLag;
+    const double staleness =
+        f * (1 - std::min(features.update_share, 1.0)) - kappa * features.mean_square_lag;
     const double drift = StalenessCosts::kDrift * (features.local_steps - 1);
-    return std::exp((finer - lag) / inertia - drift * inertia);
+    return std::exp(staleness / inertia - drift * inertia);
 }
 
 double batch_efficiency(double noise_scale, double reference_batch, double batch) {

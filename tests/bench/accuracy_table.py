@@ -15,8 +15,9 @@ Each case: time [95 % interval over the seeds], samples (n), runs that missed th
 fixed mode that is fastest on the other seeds, over all seeds; the last column is the last mode's time relative to it.
 "ideal": the time that ssgd's samples take if no worker ever waits.
 A run that missed counts with the time of its whole budget. OPTIONS go to every run, in place of those that it has by
-itself; adamw takes --momentum away. Three seconds of processor time a run. Runs are kept in RESULTS and not repeated: of choosers by the program's
-contents, of fixed modes by their options only, so a change of the simulator wants an empty folder.
+itself; adamw takes --momentum away. Three seconds of processor time a run. Runs are kept in RESULTS and not repeated:
+of choosers by the program's contents, of fixed modes by their options only, so a change of the simulator wants an
+empty folder.
 """
 import argparse
 import concurrent.futures
@@ -40,12 +41,12 @@ UNTRAINED = ("--no-train --model smallcnn --time-as resnet50 --workers 8 --serve
              "--samples 153600").split()
 EXPECTED = (*CASES, *("jitter:1.2 jitter:1.3:pareto:0.3:0.3 transient:20 bandwidth:5 bandwidth:3 server-hot:3 colocated:4 "
                       "persistent:2 persistent:5 delay:3 clustered:3 heterogeneous:3 blip:20 blip:5").split())
-REFERENCE_BATCH = 8 * 64
 EVERY = int(SETTING[SETTING.index("--eval-every-samples") + 1])
 CHANGES = 23
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COSTS = (ROOT / "include/cohort/sched/efficiency.hpp").read_text()
-FINER, LAG = (float(re.search(rf"{name} = ([0-9.]+);", COSTS)[1]) for name in ("kFiner", "kLag"))
+FINER, LAG, NORMALISED_LAG = (float(re.search(rf"{name} = ([0-9.]+);", COSTS)[1])
+                              for name in ("kFiner", "kLag", "kNormalisedLag"))
 CHOOSERS = ("adaptive", "star-", "ssgd-or-asgd")
 RECORDINGS = ROOT / "data" / "recordings"
 
@@ -94,6 +95,10 @@ def replaced(setting, options):
     return [*kept, *options]
 
 
+def value(setting, option):
+    return setting[setting.index(option) + 1]
+
+
 class Runs:
     def __init__(self, options):
         self._options = options
@@ -131,9 +136,9 @@ def log_samples(run):
     return numpy.log(run["samples_to_target"] or run["samples_applied"])
 
 
-def finer(run):
+def finer(run, options):
     """1 - M/B."""
-    return 1 - min(1, run["samples_applied"] / run["updates"] / REFERENCE_BATCH)
+    return 1 - min(1, run["samples_applied"] / run["updates"] / options.reference_batch)
 
 
 def square_lag(run):
@@ -190,7 +195,7 @@ def print_fit(options, runs):
         reference = runs[case, "ssgd", seed]
         if mode != "ssgd" and run["tta_virtual_s"] and reference["tta_virtual_s"]:
             rows.append((case, seed, log_samples(reference) - log_samples(run),
-                         finer(run) / options.inertia, square_lag(run) / options.inertia))
+                         finer(run, options) / options.inertia, square_lag(run) / options.inertia))
 
     def fit(some):
         matrix = numpy.array([[row[3], -row[4]] for row in some])
@@ -217,10 +222,12 @@ def print_fit(options, runs):
 
 def print_expected(options, runs):
     """The last mode's samples/s x e_s over those of the best other mode."""
+    f, kappa = options.costs
+
     def log_rate(case, mode):
         found = [runs[case, mode, seed] for seed in options.seeds]
         return numpy.mean([numpy.log(run["samples_per_s"])
-                           + (FINER * finer(run) - LAG * square_lag(run)) / options.inertia for run in found])
+                           + (f * finer(run, options) - kappa * square_lag(run)) / options.inertia for run in found])
 
     last, ratios = options.modes[-1], []
     print(f"| case | best | of {options.modes[0]} | {last}/best | changes |\n|---|---|---|---|---|")
@@ -293,9 +300,12 @@ def main():
     options.more = arguments[cut + 1:]
     untrained = options.show in (print_expected, print_pace)
     options.setting = replaced(UNTRAINED if untrained else ["--data", options.data, *SETTING], options.more)
-    momentum = options.setting.index("--momentum")
-    options.inertia = 1 - numpy.log1p(-float(options.setting[momentum + 1]))
-    if "adamw" in options.more:  # it has no momentum to set, and its beta1 is 0.9, too
+    options.reference_batch = int(value(options.setting, "--workers")) * int(value(options.setting, "--batch"))
+    options.inertia = 1 - numpy.log1p(-float(value(options.setting, "--momentum")))
+    options.costs = FINER, LAG
+    if "adamw" in options.more:
+        options.costs = 0, NORMALISED_LAG
+        momentum = options.setting.index("--momentum")  # it has none to set, and its beta1 is 0.9, too
         del options.setting[momentum:momentum + 2]
     options.cases = options.cases.split(",") if options.cases else EXPECTED if untrained else CASES
     first, _, last = options.seeds.partition("-")

@@ -8,7 +8,7 @@ struct StalenessFeatures {
     double update_share = 1;     ///< mean samples of an update, reference batches
     double local_steps = 1;      ///< between two pushes
     double momentum = 0;
-    bool normalises = false;  ///< the optimizer's steps are as large for small gradients (adamw)
+    bool normalises = false;  ///< of the optimizer: normalises_steps()
 };
 
 /// Estimates e_s: samples that ssgd needs at --lr / samples that a plan needs at the same rate for
@@ -20,8 +20,9 @@ struct StalenessFeatures {
 /// ssgd.
 /// Many small updates, one after the other, are worth somewhat more than one update of as many
 /// samples, and a small lag costs almost nothing. With momentum both matter less, and local steps
-/// cost more. Where steps are normalised small updates are worth no more, and lag costs several
-/// times as much. docs/efficiency.md shows what the constants are fitted to.
+/// cost more. With an optimizer that normalises its steps, small updates are worth no more than
+/// large ones, and lag costs seven times as much. docs/efficiency.md shows what the constants are
+/// fitted to.
 [[nodiscard]] double staleness_efficiency(const StalenessFeatures& features);
 
 /// The constants of staleness_efficiency.

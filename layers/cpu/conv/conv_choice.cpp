@@ -105,8 +105,9 @@ private:
     Buffer buffer_;
 };
 
-/// The least of some runs; one run where that, although it warms up, is slower by half than the
-/// best known so far: docs/processors.md has what other limits cost and find.
+/// The least of four runs. An algorithm whose first run, a cold one, takes half as long again as
+/// the best time of another algorithm has no further run: docs/processors.md compares other limits.
+/// @param known  that best time
 template <class Run>
 double best_seconds(const Run& work, double known) {
     constexpr int kRuns = 4;

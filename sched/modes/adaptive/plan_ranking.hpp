@@ -60,8 +60,9 @@ public:
     /// @param predicted_samples_s  of that plan; 0: not known
     void went(PaceKind kind, double seconds, double samples, double predicted_samples_s);
     /// Another plan is in force, or its batches changed.
-    /// @param begun_samples  samples of the iterations that the workers had begun before; until as
-    ///     many samples are done, the throughput is a mixture of both plans, and is not measured
+    /// @param begun_samples  samples of the iterations that are in progress, which began under the
+    ///     old plan. The throughput is measured from when that many samples are done; before, it
+    ///     is a mixture of both plans
     void restart(double begun_samples);
     /// Measured over predicted: half of it is what the newest window showed, half what was held
     /// before; 1: never in force.

@@ -73,69 +73,65 @@ TEST(TuningCache, SeveralWritersShareAFile) {
 
 constexpr Clock::Seconds kForEver{1e9};
 
+/// Two processes' caches of one file.
+struct TwoCaches {
+    TempFolder folder;
+    std::string file = folder.file("algorithms.txt");
+    TuningCache first{file};
+    TuningCache second{file};
+};
+
 TEST(MeasuringTurn, OfTwoThatShareAFileOneMeasuresAndTheOtherFindsTheChoice) {
-    const TempFolder folder;
-    const std::string file = folder.file("algorithms.txt");
-    TuningCache first(file);
-    TuningCache second(file);
+    TwoCaches caches;
     std::thread other;
     {
-        const MeasuringTurn turn(first, "conv a");
+        const MeasuringTurn turn(caches.first, "conv a");
         EXPECT_TRUE(turn.has_lock());
         other = std::thread([&] {
-            const MeasuringTurn next(second, "conv b", kForEver);
+            const MeasuringTurn next(caches.second, "conv b", kForEver);
             EXPECT_TRUE(next.has_lock());
-            EXPECT_EQ(second.find("conv a"), 3);
+            EXPECT_EQ(caches.second.find("conv a"), 3);
         });
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        first.remember("conv a", 3);
+        caches.first.remember("conv a", 3);
     }
     other.join();
-    EXPECT_EQ(test::read_bytes(file), "3 conv a\n");
+    EXPECT_EQ(test::read_bytes(caches.file), "3 conv a\n");
 }
 
 TEST(MeasuringTurn, EndsItsWaitWhenTheChoiceIsKnown) {
-    const TempFolder folder;
-    const std::string file = folder.file("algorithms.txt");
-    TuningCache first(file);
-    TuningCache second(file);
-    const MeasuringTurn turn(first, "conv a");
+    TwoCaches caches;
+    const MeasuringTurn turn(caches.first, "conv a");
     std::thread other([&] {
-        const MeasuringTurn next(second, "conv a", kForEver);
+        const MeasuringTurn next(caches.second, "conv a", kForEver);
         EXPECT_FALSE(next.has_lock());
-        EXPECT_EQ(second.find("conv a"), 3);
+        EXPECT_EQ(caches.second.find("conv a"), 3);
     });
-    first.remember("conv a", 3);
+    caches.first.remember("conv a", 3);
     other.join();
 }
 
 TEST(MeasuringTurn, WaitsInVainOnceAndStillReads) {
-    const TempFolder folder;
-    const std::string file = folder.file("algorithms.txt");
-    TuningCache frozen(file);
-    TuningCache other(file);
-    const MeasuringTurn turn(frozen, "conv a");
-    EXPECT_FALSE(MeasuringTurn(other, "conv a", Clock::Seconds(0.02)).has_lock());
-    EXPECT_EQ(other.find("conv b"), -1);
-    frozen.remember("conv b", 2);
-    EXPECT_FALSE(MeasuringTurn(other, "conv c", kForEver).has_lock());
-    EXPECT_EQ(other.find("conv b"), 2);
+    TwoCaches caches;
+    const MeasuringTurn frozen(caches.first, "conv a");
+    EXPECT_FALSE(MeasuringTurn(caches.second, "conv a", Clock::Seconds(0.02)).has_lock());
+    EXPECT_EQ(caches.second.find("conv b"), -1);
+    caches.first.remember("conv b", 2);
+    EXPECT_FALSE(MeasuringTurn(caches.second, "conv c", kForEver).has_lock());
+    EXPECT_EQ(caches.second.find("conv b"), 2);
 }
 
 TEST(MeasuringTurn, WaitsForWhoMakesProgress) {
-    const TempFolder folder;
-    const std::string file = folder.file("algorithms.txt");
-    TuningCache first(file);
-    TuningCache second(file);
+    TwoCaches caches;
     constexpr Clock::Seconds kPatience{4};
     std::thread other;
     {
-        const MeasuringTurn turn(first, "conv a");
+        const MeasuringTurn turn(caches.first, "conv a");
         other = std::thread(
-            [&] { EXPECT_TRUE(MeasuringTurn(second, "conv z", kPatience).has_lock()); });
+            [&] { EXPECT_TRUE(MeasuringTurn(caches.second, "conv z", kPatience).has_lock()); });
         for (int at = 0; at < 12; ++at) {  // longer than its patience
             std::this_thread::sleep_for(kPatience / 8);
-            first.remember("conv " + std::to_string(at), 1);
+            caches.first.remember("conv " + std::to_string(at), 1);
         }
     }
     other.join();

@@ -37,8 +37,8 @@ TEST(PaceRecord, HoldsForPlansOfAKindAndFades) {
     EXPECT_NEAR(paces.of(PaceKind::kSome), 1, 0.01) << "it is worth another trial";
 }
 
-/// After a change of the plan, workers first end the iterations that they had begun under the old
-/// plan. The throughput of that time says nothing of the new plan.
+/// When the plan changes, every worker first ends its current iteration, which began under the old
+/// plan. The throughput until then says nothing about the new plan.
 TEST(PaceRecord, WhatIsDoneDuringAChangeDoesNotCount) {
     PaceRecord paces(100);
     paces.restart(25);
