@@ -37,7 +37,7 @@ bool append(const std::string& file, const std::string& line) {
         return false;
     }
     const ssize_t written = write(descriptor, line.data(), line.size());
-    const int error = errno;
+    const int error = written < 0 ? errno : ENOSPC;
     close(descriptor);
     errno = error;
     return written == static_cast<ssize_t>(line.size());
@@ -58,20 +58,18 @@ std::size_t TuningCache::read_file() {
     std::size_t damaged = 0;
     cut_ = false;
     while (std::getline(in, line)) {
-        damaged += line.empty() || read_line(line, choices_) ? 0 : 1;
-        cut_ = in.eof();
+        cut_ = in.eof();  // it may be a key of something else without its rest
+        damaged += cut_ || line.empty() || read_line(line, choices_) ? 0 : 1;
     }
     return damaged;
 }
 
-bool TuningCache::read_news() {
+void TuningCache::read_news() {
     std::error_code error;
     const std::uintmax_t size = std::filesystem::file_size(file_, error);
-    if (error || std::exchange(size_, size) == size) {
-        return false;
+    if (!error && std::exchange(size_, size) != size) {
+        read_file();
     }
-    read_file();
-    return true;
 }
 
 int TuningCache::find(const std::string& key) const {
@@ -83,7 +81,7 @@ int TuningCache::find(const std::string& key) const {
 
 void TuningCache::remember_name(const std::string& key, const std::string& name) {
     choices_[key] = name;
-    const char* const end = std::exchange(cut_, false) ? "\n" : "";
+    const char* const end = std::exchange(cut_, false) ? " (cut)\n" : "";  // nobody's key
     if (!file_.empty() && !append(file_, end + name + " " + key + "\n")) {
         log_warn("{} cannot be written ({}): choices by measurement are made anew next time", file_,
                  errno_text(errno));
@@ -92,35 +90,34 @@ void TuningCache::remember_name(const std::string& key, const std::string& name)
 }
 
 MeasuringTurn::MeasuringTurn(TuningCache& cache, const std::string& key, Clock::Seconds patience) {
-    constexpr std::chrono::milliseconds kPause{5};
+    constexpr std::chrono::milliseconds kPause{20};
     if (cache.file_.empty()) {
         return;
     }
     const SteadyClock clock;
-    Clock::Seconds seen = clock.now();  // when the file grew last
+    const Clock::Seconds until = clock.now() + patience - cache.waited_;
+    const std::string known = cache.find_name(key);
     const int descriptor = open(cache.file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     for (;;) {
         const bool locked = descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0;
         const bool lockable = descriptor >= 0 && (errno == EWOULDBLOCK || errno == EINTR);
-        if (cache.read_news()) {
-            seen = clock.now();
-        }
+        cache.read_news();
         if (locked) {
             descriptor_ = descriptor;
-            return;
-        }
-        if (!lockable || !cache.patient_ || !cache.find_name(key).empty()) {
             break;
         }
-        if (clock.now() - seen >= patience) {
-            cache.patient_ = false;
-            log_warn("{}: another process has the lock for {:.0f} s: not waited for any more",
-                     cache.file_, patience.count());
+        if (!lockable || cache.find_name(key) != known || cache.waited_ >= patience) {
             break;
         }
         std::this_thread::sleep_for(kPause);
+        cache.waited_ = patience - (until - clock.now());
+        if (cache.waited_ >= patience) {
+            log_info(
+                "{}: waited {:.0f} s for another process that measures, now measures beside it",
+                cache.file_, patience.count());
+        }
     }
-    if (descriptor >= 0) {
+    if (descriptor >= 0 && descriptor_ < 0) {
         close(descriptor);
     }
 }

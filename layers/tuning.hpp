@@ -37,16 +37,16 @@ public:
 private:
     friend class MeasuringTurn;
 
-    /// Takes over what stands in the file. @return lines that are no choices
+    /// Takes over the whole lines of the file. @return those that are no choices
     std::size_t read_file();
-    /// The same, where the file has grown since. @return whether it has
-    bool read_news();
+    /// The same, where the file's size has changed since.
+    void read_news();
 
     std::map<std::string, std::string> choices_;
     std::string file_;
-    std::uintmax_t size_ = 0;  ///< bytes of the file when it was read
-    bool cut_ = false;         ///< its last line had no end
-    bool patient_ = true;      ///< waits for others that measure
+    std::uintmax_t size_ = 0;   ///< bytes of the file when it was read
+    bool cut_ = false;          ///< its last line had no end
+    Clock::Seconds waited_{0};  ///< for other processes that measure, in all
 };
 
 /// The right to measure: of the processes that share the file of choices the one with its lock
@@ -55,12 +55,14 @@ private:
 /// one process wait for each other too: turns must not be nested.
 class MeasuringTurn {
 public:
-    static constexpr Clock::Seconds kPatience{30};
+    /// Longer than first starts were seen to measure on CPUs, a quarter of the time after which a
+    /// job warns that it waits for a rank (`--stall-limit-s`).
+    static constexpr Clock::Seconds kPatience{15};
 
-    /// Reads what other processes have added to the file; waits until the file has the choice of
-    /// `key`, or until this process gets the lock. If the file does not grow for `patience`, the
-    /// process with the lock counts as frozen: this turn and later turns of the cache do not wait.
-    /// Nor do turns without a file, or on a file system without locks.
+    /// Reads what other processes have added to the file; waits until the file has another choice
+    /// of `key` than the cache had, or until this process gets the lock. All turns of a cache wait
+    /// `patience` together: a process that is frozen or slow does not stop the others for longer.
+    /// Turns without a file, or on a file system without locks, do not wait.
     MeasuringTurn(TuningCache& cache, const std::string& key, Clock::Seconds patience = kPatience);
     ~MeasuringTurn();
     MeasuringTurn(const MeasuringTurn&) = delete;

@@ -7,11 +7,8 @@ namespace cohort {
 
 double staleness_efficiency(const StalenessFeatures& features) {
     const double inertia = 1 - std::log1p(-features.momentum);
-    const double f = features.normalises ? 0 : StalenessCosts::kFiner;
-    const double kappa =
-        features.normalises ? StalenessCosts::kNormalisedLag : StalenessCosts::kLag;
-    const double staleness =
-        f * (1 - std::min(features.update_share, 1.0)) - kappa * features.mean_square_lag;
+    const double staleness = StalenessCosts::kFiner * (1 - std::min(features.update_share, 1.0)) -
+                             StalenessCosts::kLag * features.mean_square_lag;
     const double drift = StalenessCosts::kDrift * (features.local_steps - 1);
     return std::exp(staleness / inertia - drift * inertia);
 }

@@ -31,6 +31,7 @@ public:
     [[nodiscard]] std::int64_t size() const noexcept final { return size_; }
 
 protected:
+    [[nodiscard]] std::size_t floats() const noexcept { return static_cast<std::size_t>(size_); }
     void apply_all(std::span<float> theta, std::span<const float> gradient) final;
     /// Adds a zeroed slot and returns its floats, owned by this object.
     float* add_slot(std::string_view name);

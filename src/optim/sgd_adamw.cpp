@@ -17,6 +17,10 @@ class Sgd final : public RangeOptimizer {
 public:
     using RangeOptimizer::RangeOptimizer;
 
+    [[nodiscard]] LookAhead look_ahead() const override {
+        return {.first = {velocity_, floats()}, .momentum = momentum_};
+    }
+
 protected:
     void set_factors(double fraction, double lr) override {
         using Rule = kernels::SgdFactors::Rule;
@@ -61,6 +65,18 @@ private:
 class AdamW final : public RangeOptimizer {
 public:
     using RangeOptimizer::RangeOptimizer;
+
+    [[nodiscard]] LookAhead look_ahead() const override {
+        if (second_product_ == 1) {  // no reference batch is complete
+            return {};
+        }
+        return {.first = {first_, floats()},
+                .second = {second_, floats()},
+                .momentum = beta1_,
+                .first_scale = 1 / (1 - first_product_),
+                .root_scale = 1 / std::sqrt(1 - second_product_),
+                .epsilon = options_.epsilon};
+    }
 
 protected:
     void set_factors(double fraction, double lr) override {

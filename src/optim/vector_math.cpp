@@ -1,13 +1,10 @@
 #include "optim/vector_math.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
 
-#include "cohort/core/error.hpp"
 #include "core/system/simd.hpp"
 
 namespace cohort {
@@ -31,17 +28,6 @@ namespace {
 }
 
 }  // namespace
-
-namespace detail {
-
-COHORT_SIMD_CLONES void subtract_scaled(const float* theta, const float* u, float factor,
-                                        float* out, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
-        out[i] = theta[i] - factor * u[i];
-    }
-}
-
-}  // namespace detail
 
 COHORT_SIMD_CLONES double sum_of_squares(std::span<const float> values) noexcept {
     return sum_of_products(values.data(), values.data(), values.size());
@@ -73,27 +59,6 @@ COHORT_SIMD_CLONES void add_scaled(std::span<float> to, std::span<const float> f
     for (std::size_t i = 0; i < n; ++i) {
         target[i] += factor * source[i];
     }
-}
-
-double look_ahead_factor(double lr, double momentum, double lag) {
-    if (momentum == 0 || lag == 0) {
-        return 0;
-    }
-    const double left = 1 - momentum;
-    return lr * momentum * -std::expm1(lag * std::log(momentum)) / (left * left);
-}
-
-void look_ahead(std::span<const float> theta, std::span<const float> u, double lr, double momentum,
-                double lag, std::span<float> out) {
-    if (theta.size() != u.size() || theta.size() != out.size()) {
-        fail<ShapeError>({.where = "look_ahead",
-                          .what = "buffers of different sizes",
-                          .expected = fmt::format("{} floats each", theta.size()),
-                          .got = fmt::format("velocity {}, result {}", u.size(), out.size())});
-    }
-    const double factor = look_ahead_factor(lr, momentum, lag);
-    detail::subtract_scaled(theta.data(), u.data(), static_cast<float>(factor), out.data(),
-                            theta.size());
 }
 
 }  // namespace cohort

@@ -20,14 +20,4 @@ void scale_into(std::span<float> to, std::span<const float> from, float factor) 
 /// to += factor * from, product and sum rounded each. Equal sizes. Host memory.
 void add_scaled(std::span<float> to, std::span<const float> from, float factor) noexcept;
 
-/// The distance that heavy ball with normalised velocity u still moves over the next `lag`
-/// reference batches without new gradients, as a factor of u: eta m (1-m^lag) / (1-m)^2.
-[[nodiscard]] double look_ahead_factor(double lr, double momentum, double lag);
-
-/// out = theta - look_ahead_factor u: the parameters a server will have after `lag` more reference
-/// batches (DANA, Hakimi 2019). Lag 0 copies theta. `out` may be theta.
-/// Errors: ShapeError for unequal sizes.
-void look_ahead(std::span<const float> theta, std::span<const float> u, double lr, double momentum,
-                double lag, std::span<float> out);
-
 }  // namespace cohort

@@ -45,8 +45,7 @@ EVERY = int(SETTING[SETTING.index("--eval-every-samples") + 1])
 CHANGES = 23
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COSTS = (ROOT / "include/cohort/sched/efficiency.hpp").read_text()
-FINER, LAG, NORMALISED_LAG = (float(re.search(rf"{name} = ([0-9.]+);", COSTS)[1])
-                              for name in ("kFiner", "kLag", "kNormalisedLag"))
+FINER, LAG = (float(re.search(rf"{name} = ([0-9.]+);", COSTS)[1]) for name in ("kFiner", "kLag"))
 CHOOSERS = ("adaptive", "star-", "ssgd-or-asgd")
 RECORDINGS = ROOT / "data" / "recordings"
 
@@ -222,7 +221,7 @@ def print_fit(options, runs):
 
 def print_expected(options, runs):
     """The last mode's samples/s x e_s over those of the best other mode."""
-    f, kappa = options.costs
+    f, kappa = FINER, LAG
 
     def log_rate(case, mode):
         found = [runs[case, mode, seed] for seed in options.seeds]
@@ -302,9 +301,7 @@ def main():
     options.setting = replaced(UNTRAINED if untrained else ["--data", options.data, *SETTING], options.more)
     options.reference_batch = int(value(options.setting, "--workers")) * int(value(options.setting, "--batch"))
     options.inertia = 1 - numpy.log1p(-float(value(options.setting, "--momentum")))
-    options.costs = FINER, LAG
     if "adamw" in options.more:
-        options.costs = 0, NORMALISED_LAG
         momentum = options.setting.index("--momentum")  # it has none to set, and its beta1 is 0.9, too
         del options.setting[momentum:momentum + 2]
     options.cases = options.cases.split(",") if options.cases else EXPECTED if untrained else CASES

@@ -5,11 +5,12 @@
 
     run_loaded.py build/ci --rounds 5 -L 'mpi|fault|cluster'    # beside as many busy processes as there are cores
     run_loaded.py build/ci --busy 4 --slow -R cli_              # beside four, and every other rank is slowed
+    run_loaded.py build/ci --busy 0 --parallel 8                # eight tests at a time, beside each other
 
 Busy processes have the tests' priority and never wait. With --slow, ranks with odd numbers of all jobs get a low
 priority soon after their start, so that beside busy processes they run at a small part of the others' speed. Prints each
-failure with the end of its output as it comes, then a table of the tests that failed, and which came nearest to their
-limit. The exit code is 1 when a test failed.
+failure as it comes, after each round the end of its output, then a table of the tests that failed, and which came
+nearest to their limit. The exit code is 1 when a test failed.
 """
 
 import argparse
@@ -93,8 +94,11 @@ def limits(build):
 def run(build, options, folder):
     """Runs ctest once; [(test, whether it failed, seconds, output)]."""
     report = folder / "report.xml"
-    subprocess.run(["ctest", "--test-dir", build, "--parallel", str(os.cpu_count()), "--output-junit", report, *options],
-                   stdout=subprocess.DEVNULL, check=False)
+    command = ["ctest", "--test-dir", build, "--parallel", str(os.cpu_count()), "--output-junit", report, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as ctest:
+        for line in ctest.stdout:
+            if "***" in line and "***Skipped" not in line and "(Disabled)" not in line:
+                print(line.rstrip(), flush=True)
     if not report.exists():
         sys.exit("ctest left no report; does it know the options?")
     cases = xml.etree.ElementTree.parse(report).getroot().findall("testcase")

@@ -35,11 +35,6 @@ struct OptimizerOptions {
 /// Decay of the mean gradient that updates follow: sgd's m, adamw's beta1.
 [[nodiscard]] double momentum_of(const OptimizerOptions& options);
 
-/// Whether steps are as large for small gradients as for large ones: adamw's.
-[[nodiscard]] constexpr bool normalises_steps(const OptimizerOptions& options) {
-    return options.kind == OptimizerKind::kAdamW;
-}
-
 /// A float buffer of the optimizer's state, in device memory, one float per parameter of its
 /// range. Checkpoints read and write it in place.
 struct OptimizerSlot {
@@ -51,6 +46,24 @@ struct OptimizerSlot {
 struct OptimizerScalar {
     std::string name;
     double value = 0;
+};
+
+/// Along what parameters go on without new gradients: an optimizer's state between two updates.
+/// While the mean gradient decays over L more reference batches, they move by
+///   -eta c d,  c = m (1 - m^L) / (1 - m)  (m: momentum; beta1)
+/// sgd (DANA, Hakimi 2019): d = u / (1-m);
+/// adamw, in steps of whole batches, with the second moment and the corrections as they are:
+/// d = first / (max(sqrt(second), |first|) + epsilon), both moments with their biases corrected.
+struct LookAhead {
+    std::span<const float> first;   ///< sgd: u; adamw: first moment; empty: no movement is known
+    std::span<const float> second;  ///< adamw: second moment; sgd: empty
+    double momentum = 0;            ///< m; beta1
+    double first_scale = 1;         ///< adamw: corrects the first moment's bias
+    double root_scale = 1;          ///< adamw: corrects the bias of the second moment's root
+    double epsilon = 0;             ///< adamw
+
+    /// That of the parameters [at, at + n).
+    [[nodiscard]] LookAhead part(std::size_t at, std::size_t n) const;
 };
 
 /// Applies updates to the parameters [begin, end) (floats) of a flat buffer: all of it, or the
@@ -108,6 +121,8 @@ public:
     /// Changes m (sgd) or beta1 (adamw) from the next update on. Errors: UsageError.
     virtual void set_momentum(double momentum) = 0;
     [[nodiscard]] virtual double momentum() const noexcept = 0;
+    /// Along what the parameters go on from here, in device memory.
+    [[nodiscard]] virtual LookAhead look_ahead() const = 0;
     /// Restores the scalars of a checkpoint, except m (beta1), which keeps the value of the
     /// options.
     void restore_scalars(std::span<const std::pair<std::string, double>> saved);

@@ -28,10 +28,10 @@ void check_chooser_options(const ChooserOptions& options);
 struct JobFacts {
     double parameters = 0;
     double parameter_bytes = 0;   ///< of a push
-    double flops_per_sample = 0;  ///< forward and backward; 0: nothing is learned
+    double flops_per_sample = 0;  ///< forward and backward; 0: not known, or nothing is learned
     double learning_rate = 0;     ///< at the start
     double momentum = 0;          ///< of the optimizer: momentum_of()
-    bool normalises = false;      ///< of the optimizer: normalises_steps()
+    bool local_steps = false;     ///< their cost is known: a network learns with sgd
 };
 
 }  // namespace cohort

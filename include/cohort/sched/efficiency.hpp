@@ -8,7 +8,6 @@ struct StalenessFeatures {
     double update_share = 1;     ///< mean samples of an update, reference batches
     double local_steps = 1;      ///< between two pushes
     double momentum = 0;
-    bool normalises = false;  ///< of the optimizer: normalises_steps()
 };
 
 /// Estimates e_s: samples that ssgd needs at --lr / samples that a plan needs at the same rate for
@@ -20,17 +19,14 @@ struct StalenessFeatures {
 /// ssgd.
 /// Many small updates, one after the other, are worth somewhat more than one update of as many
 /// samples, and a small lag costs almost nothing. With momentum both matter less, and local steps
-/// cost more. With an optimizer that normalises its steps, small updates are worth no more than
-/// large ones, and lag costs seven times as much. docs/efficiency.md shows what the constants are
-/// fitted to.
+/// cost more. docs/efficiency.md shows what the constants are fitted to.
 [[nodiscard]] double staleness_efficiency(const StalenessFeatures& features);
 
 /// The constants of staleness_efficiency.
 struct StalenessCosts {
-    static constexpr double kFiner = 0.20;         ///< f
-    static constexpr double kLag = 0.36;           ///< kappa
-    static constexpr double kNormalisedLag = 2.6;  ///< kappa where steps are normalised; f is 0
-    static constexpr double kDrift = 0.028;        ///< d
+    static constexpr double kFiner = 0.20;   ///< f
+    static constexpr double kLag = 0.36;     ///< kappa
+    static constexpr double kDrift = 0.028;  ///< d
 };
 
 /// Statistical efficiency of updates of M samples with the noise scale phi, relative to B:

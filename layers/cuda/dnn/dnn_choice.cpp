@@ -241,7 +241,15 @@ private:
         return {};
     }
 
+    /// Of the processes that share the tuning cache's file one measures, the others find its
+    /// choice.
     [[nodiscard]] ChosenPlan measured() {
+        const MeasuringTurn turn(*request_.tuning, key(false));
+        ChosenPlan chosen = remembered();
+        return chosen.found() ? std::move(chosen) : measured_here();
+    }
+
+    [[nodiscard]] ChosenPlan measured_here() {
         std::vector<Candidate> all = candidates();
         std::vector<double> seconds;
         std::vector<Tried> tried = make_tried(all);
@@ -261,7 +269,6 @@ private:
         }
         const int precompiled = index_of_least(seconds);
         Tried& best = tried[static_cast<std::size_t>(fastest)];
-        request_.tuning->remember(key(false), static_cast<int>(best.candidate));
         if (precompiled >= 0) {
             const auto index =
                 static_cast<int>(tried[static_cast<std::size_t>(precompiled)].candidate);
@@ -270,6 +277,8 @@ private:
                 request_.tuning->remember(key(true), index);
             }
         }
+        // The key that other processes wait for is the last to be written.
+        request_.tuning->remember(key(false), static_cast<int>(best.candidate));
         return std::move(best.chosen);
     }
 

@@ -103,18 +103,14 @@ private:
         const std::string key = gpu_facts(device_).name + " cublaslt " +
                                 std::to_string(blas().version()) + " " +
                                 product_key(shape_, context.precision);
-        int remembered = context.tuning->find(key);
+        int remembered = known(*context.tuning, key);
         if (remembered < 0 && take(choices.nearest(shape_))) {
             return;
         }
         if (remembered < 0) {
-            remembered = measure();
-            if (remembered < 0) {
-                return;
-            }
-            context.tuning->remember(key, remembered);
+            remembered = measure_once(*context.tuning, key);
         }
-        if (static_cast<std::size_t>(remembered) < candidates_.size()) {
+        if (remembered >= 0) {
             chosen_ = static_cast<std::size_t>(remembered);
             choices.add(shape_, candidates_[chosen_].algo);
         }
@@ -135,6 +131,26 @@ private:
         candidates_.push_back(result);
         chosen_ = candidates_.size() - 1;
         return true;
+    }
+
+    /// The candidate that the cache remembers; -1: none of those that there are.
+    [[nodiscard]] int known(const TuningCache& tuning, const std::string& key) const {
+        const int remembered = tuning.find(key);
+        return remembered < static_cast<int>(candidates_.size()) ? remembered : -1;
+    }
+
+    /// The fastest candidate, remembered. Of the processes that share the file of choices one
+    /// measures, the others find its choice there. -1 as for measure().
+    [[nodiscard]] int measure_once(TuningCache& tuning, const std::string& key) {
+        const MeasuringTurn turn(tuning, key);
+        int fastest = known(tuning, key);
+        if (fastest < 0) {
+            fastest = measure();
+            if (fastest >= 0) {
+                tuning.remember(key, fastest);
+            }
+        }
+        return fastest;
     }
 
     /// The fastest candidate; -1 when there is no memory to try them, or none that runs.

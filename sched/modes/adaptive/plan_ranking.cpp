@@ -54,8 +54,7 @@ RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const Tim
     candidate.samples_s = rated.timing.samples_s * pace;
     StalenessFeatures features{.mean_square_lag = rated.timing.mean_square_lag,
                                .local_steps = static_cast<double>(steps_per_push(plan)),
-                               .momentum = job_.momentum,
-                               .normalises = job_.normalises};
+                               .momentum = job_.momentum};
     const double update_samples = rated.timing.samples_s * rated.timing.update_s;
     if (plan.lr_unit == SyncPlan::LrUnit::kPerSample) {
         features.update_share = update_samples / reference_batch_;

@@ -34,10 +34,7 @@ public:
                                  const TimeDraws& draws, const PlanOption& current,
                                  const GradientFacts& gradients, double pace) const;
     [[nodiscard]] double reference_batch() const noexcept { return reference_batch_; }
-    /// A network is trained, by an optimizer with which the cost of local steps is known.
-    [[nodiscard]] bool rates_local_steps() const noexcept {
-        return job_.flops_per_sample > 0 && !job_.normalises;
-    }
+    [[nodiscard]] bool rates_local_steps() const noexcept { return job_.local_steps; }
 
 private:
     [[nodiscard]] PlanTiming timing_of(const PlanOption& option, const LoadEstimate& load,

@@ -28,7 +28,7 @@ JobFacts job_facts(const JobSpec& spec, const OptimizerOptions& optimizer,
             .flops_per_sample = flops_per_sample,
             .learning_rate = spec.lr,
             .momentum = momentum_of(optimizer),
-            .normalises = normalises_steps(optimizer)};
+            .local_steps = flops_per_sample > 0 && optimizer.kind == OptimizerKind::kSgd};
 }
 
 }  // namespace

@@ -119,12 +119,11 @@ private:
             timeline->served(server, begin_s, end_s);
         };
     }
-    /// Different parameters that a server makes: only a velocity looks ahead.
+    /// Different parameters that a server makes, by how far they look ahead.
     [[nodiscard]] std::vector<double> lags_of(const std::vector<Release>& releases) const {
         std::vector<double> lags;
         for (const Release& release : releases) {
-            lags.push_back(job_.spec.optimizer == OptimizerKind::kSgd ? std::max(release.lag, 0.0)
-                                                                      : 0);
+            lags.push_back(std::max(release.lag, 0.0));
         }
         std::sort(lags.begin(), lags.end());
         lags.erase(std::unique(lags.begin(), lags.end()), lags.end());

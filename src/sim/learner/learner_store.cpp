@@ -11,6 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "core/bf16.hpp"
+#include "optim/look_ahead.hpp"
 #include "optim/vector_math.hpp"
 
 namespace cohort {
@@ -76,7 +77,8 @@ std::unique_ptr<Optimizer> ParameterStore::make_local_optimizer() const {
 }
 
 Learner::Released ParameterStore::release(double lag, double lr) {
-    const bool ahead = lag > 0 && options_.kind == OptimizerKind::kSgd;  // it has a velocity
+    const LookAhead state = optimizer_->look_ahead();
+    const bool ahead = lag > 0 && !state.first.empty();
     auto& form = forms_.known[ahead ? std::pair(lag, lr) : std::pair(0.0, 0.0)];
     if (Learner::Released held = form.lock()) {
         return held;
@@ -84,8 +86,8 @@ Learner::Released ParameterStore::release(double lag, double lr) {
     std::shared_ptr<float> values = theta_;
     if (ahead) {
         values = buffers_.take();
-        look_ahead(all(theta_).first(parameters()), optimizer_->slots().front().values, lr,
-                   optimizer_->momentum(), lag, all(values).first(parameters()));
+        look_ahead(all(theta_).first(parameters()), state, lr, lag,
+                   all(values).first(parameters()));
         std::ranges::copy(all(theta_).subspan(parameters()), values.get() + parameters());
     } else if (pulled_ == Wire::kBf16) {
         values = buffers_.take();

@@ -193,13 +193,13 @@ JobContext::JobContext(const TrainOptions& run_options, int workers, const Sampl
 
 JobFacts job_facts(const JobContext& parts) {
     const auto parameters = static_cast<double>(parts.graph.parameters().elements());
+    const bool learns = computes_network(parts.options);
     return {.parameters = parameters,
             .parameter_bytes = parameters * static_cast<double>(wire_bytes(parts.options.wire)),
-            .flops_per_sample =
-                computes_network(parts.options) ? parts.graph.training_flops_per_sample() : 0,
+            .flops_per_sample = learns ? parts.graph.training_flops_per_sample() : 0,
             .learning_rate = parts.options.lr,
             .momentum = momentum_of(parts.optimizer),
-            .normalises = normalises_steps(parts.optimizer)};
+            .local_steps = learns && parts.optimizer.kind == OptimizerKind::kSgd};
 }
 
 }  // namespace cohort

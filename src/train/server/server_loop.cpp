@@ -287,14 +287,12 @@ std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& orde
             .outcomes = release.outcomes};
         leaving.push_back(start({comm_.map.rank_of_worker(release.worker), Port::kWorker},
                                 MessageKind::kParameters, header, parts_.wire,
-                                output.find(shard_.store().look_ahead_lag(release.lag)), 0,
-                                range.floats()));
+                                output.find(release.lag), 0, range.floats()));
     }
     for (const PassedOn& piece : pieces_of(order, range)) {
-        leaving.push_back(
-            start({piece.rank, Port::kNode}, NodeMessage::kPassOn, piece.header, parts_.wire,
-                  output.find(shard_.store().look_ahead_lag(piece.header.stops.front().lag)),
-                  piece.begin, piece.floats));
+        leaving.push_back(start({piece.rank, Port::kNode}, NodeMessage::kPassOn, piece.header,
+                                parts_.wire, output.find(piece.header.stops.front().lag),
+                                piece.begin, piece.floats));
     }
     if (order.snapshot.gather != 0) {
         leaving.push_back(

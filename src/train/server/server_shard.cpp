@@ -13,6 +13,7 @@
 #include "cohort/model/replica.hpp"
 #include "core/bf16.hpp"
 #include "core/profiler_range.hpp"
+#include "optim/look_ahead.hpp"
 #include "optim/vector_math.hpp"
 #include "tensor/cpu_team.hpp"
 
@@ -79,7 +80,7 @@ FireRunner::FireRunner(ShardStore& store, Device& host, int threads, Wire wire)
 
 double FireRunner::run(const FireOrder& order, const MeanGradient& mean, const FireOutput& output,
                        const std::function<void(std::int64_t)>& final) {
-    const Job job{order, mean, output, store_.velocity(), store_.optimizer().momentum()};
+    const Job job{order, mean, output};
     if (!mean.empty()) {
         begin_update(job);
     }
@@ -179,13 +180,15 @@ void FireRunner::copy_block(const Job& job, std::int64_t at, std::int64_t n) con
     const auto first = static_cast<std::size_t>(at);
     const auto count = static_cast<std::size_t>(n);
     const std::span<const float> theta = store_.parameters().subspan(first, count);
+    const auto lags = [](const FireOutput::Copy& copy) { return copy.lag != 0; };
+    const LookAhead ahead =
+        std::ranges::any_of(job.output.copies, lags) ? store_.look_ahead(at, n) : LookAhead();
     for (const FireOutput::Copy& copy : job.output.copies) {
         const std::span<float> to(copy.values.get() + at, count);
         if (copy.lag == 0) {
             std::copy(theta.begin(), theta.end(), to.begin());
         } else {
-            look_ahead(theta, job.velocity.subspan(first, count), job.order.lr, job.momentum,
-                       copy.lag, to);
+            look_ahead(theta, ahead, job.order.lr, copy.lag, to);
         }
         if (wire_ == Wire::kBf16) {
             narrow_to_bf16(to, rounded(copy.values.get(), store_.range()) + at);
@@ -242,10 +245,10 @@ FireOutput ServerShard::prepare(const FireOrder& order) {
     check_version(order);
     std::vector<double> lags;
     for (const ReleaseOrder& release : order.releases) {
-        lags.push_back(store_.look_ahead_lag(release.lag));
+        lags.push_back(release.lag);
     }
     for (const ParametersStop& stop : order.stops) {
-        lags.push_back(store_.look_ahead_lag(stop.lag));
+        lags.push_back(stop.lag);
     }
     if (order.snapshot.gather != 0) {
         lags.push_back(0);
@@ -290,8 +293,7 @@ std::span<const std::byte> ServerShard::as_sent(const float* copy, Wire wire) co
 void ServerShard::remember_releases(const FireOrder& order, const FireOutput& output) {
     if (order.delay_compensation > 0) {
         for (const ReleaseOrder& release : order.releases) {
-            released_.put(release.worker, order.version,
-                          output.find(store_.look_ahead_lag(release.lag)));
+            released_.put(release.worker, order.version, output.find(release.lag));
         }
     } else if (!order.pushes.empty()) {
         released_.clear();

@@ -32,7 +32,8 @@ struct FireOutput {
 
 /// Carries out updates of a shard: accumulate, apply, copy in one pass over the shard in blocks
 /// that stay in the cache, finished in steps that may be sent while the rest is still computed.
-/// Memory traffic for n pushes, in shards: n + 2 (parameters) + 2 (velocity, sgd) + 1 per copy.
+/// Memory traffic for n pushes, in shards: n + 2 (parameters) + 2 for each of the
+/// optimizer's slots + 1 per copy, and the slots again for one that looks ahead.
 class FireRunner {
 public:
     FireRunner(ShardStore& store, Device& host, int threads, Wire wire);
@@ -47,8 +48,6 @@ private:
         const FireOrder& order;
         const MeanGradient& mean;
         const FireOutput& output;
-        std::span<const float> velocity;  ///< for the look-ahead
-        double momentum = 0;
     };
 
     void begin_update(const Job& job);

@@ -95,18 +95,28 @@ void ShardDevice::get_slot(std::size_t index, std::span<float> values) {
     copy(values.data(), from.first(values.size()));
 }
 
-void ShardDevice::apply(std::int64_t at, std::span<float> theta, std::span<float> first_slot) {
+void ShardDevice::apply(std::int64_t at, std::span<float> theta) {
     check_invariant(theta.size() <= piece_, "a piece fits the memory for it");
     const std::span<float> here(theta_.floats() + at, theta.size());
     const std::span<const float> gradient(gradient_.floats(), theta.size());
     stream_->copy(gradient_.floats(), host_gradient_.floats(), theta.size_bytes());
     optimizer_->apply(at, here, gradient);
     stream_->copy(theta.data(), here.data(), theta.size_bytes());
-    if (!first_slot.empty()) {
-        const std::span<float> slot = optimizer_->slots().front().values;
-        stream_->copy(first_slot.data(), slot.data() + at, first_slot.size_bytes());
-    }
     stream_->synchronize();
+}
+
+LookAhead ShardDevice::look_ahead(std::int64_t at, std::int64_t n) {
+    LookAhead state =
+        optimizer_->look_ahead().part(static_cast<std::size_t>(at), static_cast<std::size_t>(n));
+    const auto fetch = [this](std::span<const float>& slot, std::vector<float>& here) {
+        here.resize(slot.size());
+        stream_->copy(here.data(), slot.data(), slot.size_bytes());
+        slot = here;
+    };
+    fetch(state.first, first_);
+    fetch(state.second, second_);
+    stream_->synchronize();
+    return state;
 }
 
 ShardStore::ShardStore(const Graph& graph, const ShardRange& range,
@@ -117,7 +127,6 @@ ShardStore::ShardStore(const Graph& graph, const ShardRange& range,
       stream_(stream),
       options_(optimizer),
       range_(range),
-      kind_(optimizer.kind),
       theta_(host_floats(host, range)),
       optimizer_(device ? nullptr
                         : make_optimizer(optimizer, graph.parameters(), range.begin, range.end,
@@ -154,23 +163,16 @@ std::span<float> ShardStore::state() noexcept {
     return {theta_.floats() + range_.parameters(), static_cast<std::size_t>(range_.state)};
 }
 
-std::span<const float> ShardStore::velocity() {
-    if (kind_ != OptimizerKind::kSgd) {
-        return {};
-    }
-    return other_ ? std::span<const float>(velocity_)
-                  : std::span<const float>(optimizer_->slots().front().values);
+LookAhead ShardStore::look_ahead(std::int64_t at, std::int64_t n) const {
+    return other_ ? other_->look_ahead(at, n)
+                  : optimizer_->look_ahead().part(static_cast<std::size_t>(at),
+                                                  static_cast<std::size_t>(n));
 }
 
-/// The device's parameters and the host's copy of the velocity, after the host's have changed.
+/// The device's parameters, after the host's have changed.
 void ShardStore::fill_device() {
-    if (!other_) {
-        return;
-    }
-    other_->set_parameters(std::as_const(*this).parameters());
-    if (kind_ == OptimizerKind::kSgd) {
-        velocity_.resize(static_cast<std::size_t>(range_.parameters()));
-        other_->get_slot(0, velocity_);
+    if (other_) {
+        other_->set_parameters(std::as_const(*this).parameters());
     }
 }
 
@@ -224,11 +226,8 @@ ShardSnapshot ShardStore::capture(std::int64_t version) {
 }
 
 void ShardStore::apply_on_device(std::int64_t at, std::int64_t n) {
-    const auto first = static_cast<std::size_t>(at);
-    const auto count = static_cast<std::size_t>(n);
-    const std::span<float> velocity(velocity_);
-    other_->apply(at, parameters().subspan(first, count),
-                  velocity.empty() ? velocity : velocity.subspan(first, count));
+    other_->apply(at,
+                  parameters().subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(n)));
 }
 
 }  // namespace cohort

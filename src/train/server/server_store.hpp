@@ -43,9 +43,11 @@ public:
     void set_slot(std::size_t index, std::span<const float> values);
     void get_slot(std::size_t index, std::span<float> values);
     /// An update's piece at `at` with what gradient() begins with. `theta` becomes the host's copy
-    /// of the parameters there, and of slot 0 `first_slot` (empty: not wanted). Errors: those of
-    /// Optimizer::apply; DeviceError.
-    void apply(std::int64_t at, std::span<float> theta, std::span<float> first_slot);
+    /// of the parameters there. Errors: those of Optimizer::apply; DeviceError.
+    void apply(std::int64_t at, std::span<float> theta);
+    /// Along what the parameters [at, at + n) go on, n <= kPiece, in host memory that the next call
+    /// overwrites.
+    [[nodiscard]] LookAhead look_ahead(std::int64_t at, std::int64_t n);
 
 private:
     void copy(float* to, std::span<const float> from);
@@ -57,6 +59,8 @@ private:
     Buffer gradient_;
     Buffer host_gradient_;
     std::unique_ptr<Optimizer> optimizer_;
+    std::vector<float> first_;  ///< of look_ahead
+    std::vector<float> second_;
 };
 
 /// Parameters, state and optimizer of one shard, in host memory or on another device with a copy of
@@ -96,14 +100,11 @@ public:
     /// Null: everything is in host memory.
     [[nodiscard]] ShardDevice* other_device() const noexcept { return other_.get(); }
 
-    /// sgd: along which releases look ahead, normalised; else empty.
-    [[nodiscard]] std::span<const float> velocity();
-    /// The lag by which a release of `lag` looks ahead: only sgd has a velocity to look along.
-    [[nodiscard]] double look_ahead_lag(double lag) const noexcept {
-        return kind_ == OptimizerKind::kSgd && lag > 0 ? lag : 0;
-    }
-    /// Applies a piece of an update that ShardDevice::gradient() holds; the host's copies of the
-    /// parameters and the velocity follow.
+    /// Along what the parameters [at, at + n) go on, in host memory. From several threads at once
+    /// where there is no other device, else see ShardDevice::look_ahead.
+    [[nodiscard]] LookAhead look_ahead(std::int64_t at, std::int64_t n) const;
+    /// Applies a piece of an update that ShardDevice::gradient() holds; the host's copy of the
+    /// parameters follows.
     void apply_on_device(std::int64_t at, std::int64_t n);
 
 private:
@@ -114,11 +115,9 @@ private:
     Stream& stream_;
     OptimizerOptions options_;
     ShardRange range_;
-    OptimizerKind kind_;
     Buffer theta_;                          ///< [range_.floats()]: parameters, then state
     std::unique_ptr<Optimizer> optimizer_;  ///< null: the other device's
     std::unique_ptr<ShardDevice> other_;    ///< null: everything is in host memory
-    std::vector<float> velocity_;           ///< sgd: the host's copy of the other device's
 };
 
 }  // namespace cohort

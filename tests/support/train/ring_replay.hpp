@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "optim/vector_math.hpp"
+#include "optim/look_ahead.hpp"
 #include "support/train/ring_job.hpp"
 
 namespace cohort::test {
@@ -153,8 +153,7 @@ private:
     void release(const RiderPush& rider, const AppliedUpdate& update) {
         std::vector<float> values = versions.back();
         const std::span<float> theta = std::span(values).first(replica.parameters().size());
-        look_ahead(theta, optimizer->slots().front().values, update.learning_rate,
-                   optimizer->momentum(), rider.lag, theta);
+        look_ahead(theta, optimizer->look_ahead(), update.learning_rate, rider.lag, theta);
         const auto version = static_cast<std::int64_t>(versions.size()) - 1;
         held[rider.push.worker] = {version, values};
         releases[{rider.push.worker, version}] = std::move(values);

@@ -81,7 +81,7 @@ struct TwoCaches {
     TuningCache second{file};
 };
 
-TEST(MeasuringTurn, OfTwoThatShareAFileOneMeasuresAndTheOtherFindsTheChoice) {
+TEST(MeasuringTurn, OfTwoThatShareAFileOneMeasuresAtATime) {
     TwoCaches caches;
     std::thread other;
     {
@@ -111,29 +111,37 @@ TEST(MeasuringTurn, EndsItsWaitWhenTheChoiceIsKnown) {
     other.join();
 }
 
-TEST(MeasuringTurn, WaitsInVainOnceAndStillReads) {
+TEST(MeasuringTurn, WaitsInVainForSoLongInAllAndStillReads) {
     TwoCaches caches;
     const MeasuringTurn frozen(caches.first, "conv a");
-    EXPECT_FALSE(MeasuringTurn(caches.second, "conv a", Clock::Seconds(0.02)).has_lock());
+    EXPECT_FALSE(MeasuringTurn(caches.second, "conv a", Clock::Seconds(0.05)).has_lock());
     EXPECT_EQ(caches.second.find("conv b"), -1);
     caches.first.remember("conv b", 2);
-    EXPECT_FALSE(MeasuringTurn(caches.second, "conv c", kForEver).has_lock());
+    const SteadyClock clock;
+    const Clock::Seconds before = clock.now();
+    constexpr int kTurns = 500;
+    for (int turn = 0; turn < kTurns; ++turn) {
+        EXPECT_FALSE(MeasuringTurn(caches.second, "conv c", Clock::Seconds(0.05)).has_lock());
+    }
+    EXPECT_LT((clock.now() - before) / kTurns, Clock::Seconds(0.05)) << "it has waited that long";
     EXPECT_EQ(caches.second.find("conv b"), 2);
 }
 
-TEST(MeasuringTurn, WaitsForWhoMakesProgress) {
+/// The file's choice is none of this program: it is measured anew, by one process at a time.
+TEST(MeasuringTurn, WaitsForAnotherChoiceThanTheOneThatIsNoUse) {
     TwoCaches caches;
-    constexpr Clock::Seconds kPatience{4};
-    std::thread other;
+    caches.first.remember_name("conv a", "gone");
     {
-        const MeasuringTurn turn(caches.first, "conv a");
-        other = std::thread(
-            [&] { EXPECT_TRUE(MeasuringTurn(caches.second, "conv z", kPatience).has_lock()); });
-        for (int at = 0; at < 12; ++at) {  // longer than its patience
-            std::this_thread::sleep_for(kPatience / 8);
-            caches.first.remember("conv " + std::to_string(at), 1);
-        }
+        const MeasuringTurn turn(caches.second, "conv a");  // reads it
     }
+    const MeasuringTurn turn(caches.first, "conv a");
+    std::thread other([&] {
+        const MeasuringTurn next(caches.second, "conv a", kForEver);
+        EXPECT_FALSE(next.has_lock());
+        EXPECT_EQ(caches.second.find("conv a"), 3);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    caches.first.remember("conv a", 3);
     other.join();
 }
 
@@ -142,6 +150,7 @@ TEST(MeasuringTurn, SeesAFileThatWasWrittenAnew) {
     const std::string file = folder.file("algorithms.txt");
     TuningCache cache(file);
     cache.remember("a key that is longer than the other", 1);
+    { const MeasuringTurn seen(cache, "conv c"); }
     std::filesystem::remove(file);
     TuningCache(file).remember("conv b", 2);
     EXPECT_TRUE(MeasuringTurn(cache, "conv b").has_lock());
@@ -164,6 +173,17 @@ TEST(TuningCache, EndsALineThatWasCutShort) {
     const TuningCache again(file);
     EXPECT_EQ(again.find("conv a"), 3);
     EXPECT_EQ(again.find("good key"), 4);
+    EXPECT_EQ(again.find("cut"), -1) << "it may be the beginning of another key";
+}
+
+/// A process that reads while another one writes.
+TEST(TuningCache, TakesNoLineWithoutItsEnd) {
+    const TempFolder folder;
+    const std::string file = folder.file("algorithms.txt");
+    std::ofstream(file) << "4 good key\n8 product of 64";
+    EXPECT_EQ(TuningCache(file).find("product of 64"), -1);
+    std::ofstream(file, std::ios::app) << " columns\n";
+    EXPECT_EQ(TuningCache(file).find("product of 64 columns"), 8);
 }
 
 TEST(TuningCache, WorksWithoutItsFile) {

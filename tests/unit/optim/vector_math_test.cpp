@@ -6,9 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "cohort/core/error.hpp"
-#include "support/optim/optimizer_run.hpp"
-
 namespace cohort {
 namespace {
 
@@ -53,35 +50,6 @@ TEST(Scaled, IsRoundedOncePerOperation) {
         }
         EXPECT_EQ(in_place, product);
     }
-}
-
-TEST(LookAhead, IsWhereHeavyBallGlidesTo) {
-    OptimizerOptions options;
-    options.momentum = 0.9;
-    test::OptimizerRun run(options, {1.0F, -2.0F});
-    run.update({0.5F, 1.0F}, 1, 0.1);
-    run.update({0.25F, -3.0F}, 0.5, 0.1);
-    for (const double lag : {0.0, 1.0, 3.0, 0.5}) {
-        std::vector<float> ahead(2);
-        look_ahead(run.theta, run.slot(0), 0.1, 0.9, lag, ahead);
-        test::OptimizerRun later(options, run.theta);
-        std::copy(run.slot(0).begin(), run.slot(0).end(), later.slot(0).begin());
-        for (double left = lag; left > 0; left -= 0.5) {
-            later.update({0.0F, 0.0F}, 0.5, 0.1);
-        }
-        EXPECT_NEAR(ahead[0], later.theta[0], 1e-6) << lag;
-        EXPECT_NEAR(ahead[1], later.theta[1], 1e-6) << lag;
-    }
-}
-
-TEST(LookAhead, NoLagOrNoMomentumChangesNothing) {
-    EXPECT_EQ(look_ahead_factor(0.1, 0.9, 0), 0);
-    EXPECT_EQ(look_ahead_factor(0.1, 0, 5), 0);
-    // eta vel m (1 - m^L) / (1 - m) with u = (1 - m) vel
-    EXPECT_NEAR(look_ahead_factor(0.1, 0.5, 2), 0.1 * 0.5 * 0.75 / 0.25, 1e-15);
-    std::vector<float> out(1);
-    EXPECT_THROW(look_ahead(std::vector<float>{1, 2}, std::vector<float>{1}, 0.1, 0.9, 1, out),
-                 ShapeError);
 }
 
 }  // namespace

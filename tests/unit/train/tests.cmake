@@ -10,7 +10,7 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   hooks/hooks hooks/metrics_server hooks/observe hooks/record_limit hooks/trace hooks/window
   live/follower live/view
   protocol/sparse_rows
-  run/checkpoint run/files run/options run/own_network run/run run/run_folder run/run_space
+  run/checkpoint run/files run/job_context run/options run/own_network run/run run/run_folder run/run_space
   server/server_line server/server_loop server/server_math server/server_shard server/server_wire
   worker/error_feedback worker/load worker/local_steps worker/sleep_compute worker/times
   worker/worker_orders worker/worker_push worker/worker_ring worker/worker_servers)

@@ -1,5 +1,7 @@
 #include "train/coordinator/ring/round_orders.hpp"
 
+#include <algorithm>
+
 #include "sched/engine/fire_sum.hpp"
 
 namespace cohort {
@@ -26,7 +28,7 @@ void RoundOrders::weigh(Round& round) const {
     for (RoundMember& member : round.members) {
         for (RiderPush& rider : member.riders) {
             if (engine.plan().look_ahead) {
-                rider.lag = reached - roles_.at(rider.push.worker).reference;
+                rider.lag = std::max(reached - roles_.at(rider.push.worker).reference, 0.0);
             }
         }
     }

@@ -13,6 +13,7 @@
 #include "cohort/core/error.hpp"
 #include "core/bf16.hpp"
 #include "core/profiler_range.hpp"
+#include "optim/look_ahead.hpp"
 #include "optim/vector_math.hpp"
 #include "sched/plan/ring_rules.hpp"
 #include "train/run/snapshot.hpp"
@@ -154,18 +155,20 @@ void unpack_state(TrainableModel& replica, Optimizer& optimizer, std::span<const
     }
 }
 
-/// Turns packed parameters into those of after `lag` more reference batches (DANA, Hakimi 2019);
-/// sgd only, others stay as they are.
+/// Turns packed parameters into those of after `lag` more reference batches.
 void look_ahead_packed(TrainableModel& replica, Optimizer& optimizer, const PackedState& packed,
                        double lr, double lag) {
-    const std::vector<OptimizerSlot> slots = optimizer.slots();
-    if (lag == 0 || slots.empty() || slots.front().name != "momentum") {
+    LookAhead state = optimizer.look_ahead();
+    if (lag == 0 || state.first.empty()) {
         return;
     }
-    const std::vector<float> velocity = host_copy(replica.stream(), slots.front().values);
+    const std::vector<float> first = host_copy(replica.stream(), state.first);
+    const std::vector<float> second = host_copy(replica.stream(), state.second);
     replica.stream().synchronize();
-    const std::span<float> theta = packed.all().first(velocity.size());
-    look_ahead(theta, velocity, lr, optimizer.momentum(), lag, theta);
+    state.first = first;
+    state.second = second;
+    const std::span<float> theta = packed.all().first(first.size());
+    look_ahead(theta, state, lr, lag, theta);
 }
 
 /// All of it leaves at once, as `form` says.

@@ -208,12 +208,29 @@ TEST(Learner, AReleaseIsOfItsVersionAndMayLookAhead) {
     }
 }
 
-TEST(Learner, AdamHasNoVelocityToLookAlong) {
+/// After one reference batch adamw's moments are g and g^2 without their biases: a step is lr.
+TEST(Learner, LooksAheadAlongAdamwsFirstMoment) {
     LearnerOptions options = tiny_options();
     options.optimizer = OptimizerKind::kAdamW;
     const std::unique_ptr<Learner> learner = make_learner(options);
-    synchronous_update(*learner, {slice(0)}, 1, 1);
-    EXPECT_EQ(learner->release(0, 2, kLr, false), learner->release(1, 0, kLr, false));
+    synchronous_update(*learner, {slice(0)}, 1, 0.5);
+    EXPECT_EQ(learner->release(0, 2, kLr, false), learner->release(1, 0, kLr, false))
+        << "no reference batch is complete";
+    const std::unique_ptr<Learner> whole = make_learner(options);
+    LoneTrainer lone(options);
+    const std::vector<float> gradient = lone.gradient(slice(0));
+    synchronous_update(*whole, {slice(0)}, 1, 1);
+    const std::vector<float> here = parameters_of(lone.graph(), whole->release(1, 0, kLr, false));
+    const std::vector<float> ahead = parameters_of(lone.graph(), whole->release(0, 2, kLr, false));
+    constexpr double kFurther = kLr * (0.9 + 0.9 * 0.9);
+    std::size_t compared = 0;
+    for (std::size_t i = 0; i < ahead.size(); ++i) {
+        if (std::fabs(gradient[i]) > 1e-4F) {  // far above epsilon
+            EXPECT_NEAR(ahead[i], here[i] - std::copysign(kFurther, gradient[i]), 1e-5) << i;
+            ++compared;
+        }
+    }
+    EXPECT_GT(compared, ahead.size() / 4);
 }
 
 TEST(Learner, CompensatesTheDelayOfThoseWhoWereReleasedSo) {

@@ -135,10 +135,12 @@ TEST(ShardDevice, SaysWhereTheShardLies) {
 TEST(ShardDevice, GoesPieceByPiece) {
     GraphBuilder net("wide", Shape{1100});
     const Graph graph = net.finish(net.linear(net.input(), {.features = 1000}));
-    Both both(graph, {});
-    ASSERT_GT(both.range.parameters(), ShardDevice::kPiece);
-    const auto pushes = two_pushes(graph, 1);
-    both.fire(pushes, fire_order(1, pushes, {{.worker = 0}}));
+    for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdamW}) {
+        Both both(graph, {.kind = kind});
+        ASSERT_GT(both.range.parameters(), ShardDevice::kPiece);
+        const auto pushes = two_pushes(graph, 1);
+        both.fire(pushes, fire_order(1, pushes, {{.worker = 0}, {.worker = 1, .lag = 1.5}}));
+    }
 }
 
 }  // namespace

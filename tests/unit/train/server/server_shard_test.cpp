@@ -10,7 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
-#include "optim/vector_math.hpp"
+#include "optim/look_ahead.hpp"
 #include "support/train/server_pushes.hpp"
 #include "train/server/busy_time.hpp"
 
@@ -221,39 +221,32 @@ TEST(ServerShard, WhatIsReportedFinalIsFinal) {
 
 TEST(ServerShard, LooksAheadByTheLagOfEachRelease) {
     const Graph graph = test::server_graph();
-    ShardGroup group(graph, 1, {.momentum = 0.9});
-    ServerShard& shard = group.shard(0);
-    const auto pushes = three_pushes(graph, 0);
-    group.update(pushes, fire_order(1, pushes));
-    const FireOrder order{.version = 1,
-                          .lr = 0.05,
-                          .releases = {{.worker = 0},
-                                       {.worker = 1, .lag = 0.75},
-                                       {.worker = 2, .lag = 2},
-                                       {.worker = 3, .lag = 0.75}}};
-    const FireOutput output = fire(shard, order);
-    ASSERT_EQ(output.copies.size(), 3U);
-    const ShardSnapshot all = shard.capture();
-    std::vector<float> wanted(all.parameters.size());
-    for (const double lag : {0.0, 0.75, 2.0}) {
-        look_ahead(all.parameters, all.optimizer_slots.at(0).second, 0.05, 0.9, lag, wanted);
-        EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), output.find(lag).get())) << lag;
+    for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdamW}) {
+        ShardGroup group(graph, 1, {.kind = kind});
+        ServerShard& shard = group.shard(0);
+        const auto pushes = three_pushes(graph, 0);
+        const FireOrder order = fire_order(1, pushes,
+                                           {{.worker = 0},
+                                            {.worker = 1, .lag = 0.75},
+                                            {.worker = 2, .lag = 2},
+                                            {.worker = 3, .lag = 0.75}},
+                                           1, 0.05);
+        for (const TestPush& push : pushes) {
+            ASSERT_TRUE(stage(shard, push));
+        }
+        const FireOutput output = fire(shard, order);
+        ASSERT_EQ(output.copies.size(), 3U);
+        const ShardSnapshot all = shard.capture();
+        std::vector<float> wanted(all.parameters.size());
+        for (const double lag : {0.0, 0.75, 2.0}) {
+            look_ahead(all.parameters, shard.store().look_ahead(0, shard.range().parameters()),
+                       0.05, lag, wanted);
+            EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), output.find(lag).get())) << lag;
+            EXPECT_EQ(wanted == all.parameters, lag == 0);
+        }
+        // The update itself goes on from the parameters, not from what was looked ahead at.
+        EXPECT_EQ(group.parameters(), all.parameters);
     }
-    // The update itself goes on from the parameters, not from what was looked ahead at.
-    EXPECT_EQ(group.parameters(), all.parameters);
-}
-
-TEST(ServerShard, AdamwReleasesPlainParameters) {
-    const Graph graph = test::server_graph();
-    ShardGroup group(graph, 1, {.kind = OptimizerKind::kAdamW});
-    const auto pushes = three_pushes(graph, 0);
-    group.update(pushes, fire_order(1, pushes));
-    const FireOutput output =
-        fire(group.shard(0), {.version = 1, .lr = 0.05, .releases = {{.worker = 1, .lag = 0.75}}});
-    ASSERT_EQ(output.copies.size(), 1U);
-    const std::vector<float> plain = group.parameters();
-    EXPECT_TRUE(std::equal(plain.begin(), plain.end(),
-                           output.find(group.shard(0).store().look_ahead_lag(0.75)).get()));
 }
 
 TEST(ServerShard, AnOrderWithoutPushesSharesTheSnapshotThatIsThere) {
