@@ -1,7 +1,6 @@
 #!/bin/sh
 # The sweeps that `cohort chooser train` learns from, and the training (docs/choosers.md): two workloads, servers
-# beside the workers, on nodes of their own, and rings. Some 1,130 runs, twenty minutes of
-# processor time.
+# beside the workers, on nodes of their own, and rings. Some 1,130 runs.
 #
 #   experiments/chooser.sh COHORT FOLDER [JOBS]
 set -eu

@@ -58,7 +58,7 @@ std::size_t TuningCache::read_file() {
     std::size_t damaged = 0;
     cut_ = false;
     while (std::getline(in, line)) {
-        cut_ = in.eof();  // it may be a key of something else without its rest
+        cut_ = in.eof();  // the key of such a line may lack its rest, and be another operation's
         damaged += cut_ || line.empty() || read_line(line, choices_) ? 0 : 1;
     }
     return damaged;
@@ -81,7 +81,8 @@ int TuningCache::find(const std::string& key) const {
 
 void TuningCache::remember_name(const std::string& key, const std::string& name) {
     choices_[key] = name;
-    const char* const end = std::exchange(cut_, false) ? " (cut)\n" : "";  // nobody's key
+    // A line that was cut short gets an end with which its key is that of no operation.
+    const char* const end = std::exchange(cut_, false) ? " (cut)\n" : "";
     if (!file_.empty() && !append(file_, end + name + " " + key + "\n")) {
         log_warn("{} cannot be written ({}): choices by measurement are made anew next time", file_,
                  errno_text(errno));
@@ -95,7 +96,7 @@ MeasuringTurn::MeasuringTurn(TuningCache& cache, const std::string& key, Clock::
         return;
     }
     const SteadyClock clock;
-    const Clock::Seconds until = clock.now() + patience - cache.waited_;
+    const Clock::Seconds start = clock.now() - cache.waited_;
     const std::string known = cache.find_name(key);
     const int descriptor = open(cache.file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     for (;;) {
@@ -104,20 +105,20 @@ MeasuringTurn::MeasuringTurn(TuningCache& cache, const std::string& key, Clock::
         cache.read_news();
         if (locked) {
             descriptor_ = descriptor;
-            break;
+            return;
         }
         if (!lockable || cache.find_name(key) != known || cache.waited_ >= patience) {
             break;
         }
         std::this_thread::sleep_for(kPause);
-        cache.waited_ = patience - (until - clock.now());
+        cache.waited_ = clock.now() - start;
         if (cache.waited_ >= patience) {
             log_info(
                 "{}: waited {:.0f} s for another process that measures, now measures beside it",
                 cache.file_, patience.count());
         }
     }
-    if (descriptor >= 0 && descriptor_ < 0) {
+    if (descriptor >= 0) {
         close(descriptor);
     }
 }

@@ -127,7 +127,8 @@ TEST(MeasuringTurn, WaitsInVainForSoLongInAllAndStillReads) {
     EXPECT_EQ(caches.second.find("conv b"), 2);
 }
 
-/// The file's choice is none of this program: it is measured anew, by one process at a time.
+/// The file names an algorithm that this program lacks: the operation is measured anew, by one
+/// process at a time.
 TEST(MeasuringTurn, WaitsForAnotherChoiceThanTheOneThatIsNoUse) {
     TwoCaches caches;
     caches.first.remember_name("conv a", "gone");

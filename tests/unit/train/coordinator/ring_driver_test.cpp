@@ -86,11 +86,7 @@ TEST(RingUpdateDriver, LookAheadIsWhatTheParentSends) {
         job.job.options.inject = "rank=2,cpu=0.2";
         job.begin();
         job.finish();
-        double lag = 0;
-        for (const PushOutcome& outcome : job.books.outcomes) {
-            lag = std::max(lag, outcome.lag);
-        }
-        EXPECT_GT(lag, 0);
+        EXPECT_GT(std::ranges::max(job.books.outcomes, {}, &PushOutcome::lag).lag, 0);
         expect_replayed(job, {0, 1});
     }
 }
