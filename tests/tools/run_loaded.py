@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """Tests beside busy processes, again and again: which of them fail for no other reason?
 
-    run_loaded.py BUILD [--busy N] [--rounds R] [--slow] [CTEST-OPTION...]
+    run_loaded.py BUILD [--busy N] [--rounds R] [--slow] [--late] [CTEST-OPTION...]
 
     run_loaded.py build/ci --rounds 5 -L 'mpi|fault|cluster'    # beside as many busy processes as there are cores
     run_loaded.py build/ci --busy 4 --slow -R cli_              # beside four, and every other rank is slowed
-    run_loaded.py build/ci --busy 0 --parallel 8                # eight tests at a time, beside each other
+    run_loaded.py build/ci --busy 0 --late --parallel 8         # eight at a time, whose threads start late
 
 Busy processes have the tests' priority and never wait. With --slow, ranks with odd numbers of all jobs get a low
-priority soon after their start, so that beside busy processes they run at a small part of the others' speed. Prints each
-failure as it comes, after each round the end of its output, then a table of the tests that failed, and which came
-nearest to their limit. The exit code is 1 when a test failed.
+priority soon after their start, so that beside busy processes they run at a small part of the others' speed. With
+--late, threads and processes of the build's programs start late, and some sleep before locks and after waits
+(tests/support/core/late_threads.cpp): orders of events that a busy machine shows once in a thousand runs; it costs no processor time.
+Prints each failure as it comes, after each round the end of its output, then a table of the tests that failed, and
+which came nearest to their limit. The exit code is 1 when a test failed.
 """
 
 import argparse
 import collections
+import contextlib
 import os
 import pathlib
 import re
@@ -84,6 +87,23 @@ class SlowRanks:
             pass  # it has ended
 
 
+class LateThreads:
+    """Builds and preloads late_threads.cpp into everything that is started meanwhile."""
+
+    def __init__(self, build, folder):
+        self._build = str(build)
+        self._library = folder / "late_threads.so"
+
+    def __enter__(self):
+        source = pathlib.Path(__file__).resolve().parents[1] / "support/core/late_threads.cpp"
+        subprocess.run(["c++", "-std=c++20", "-O2", "-shared", "-fPIC", source, "-o", self._library, "-ldl"], check=True)
+        os.environ["LD_PRELOAD"] = str(self._library)
+        os.environ["LATE_THREADS_BELOW"] = self._build
+
+    def __exit__(self, *_):
+        del os.environ["LD_PRELOAD"], os.environ["LATE_THREADS_BELOW"]
+
+
 def limits(build):
     """Test -> its limit in seconds."""
     text = "".join(file.read_text(encoding="utf-8") for file in build.rglob("CTestTestfile.cmake"))
@@ -119,12 +139,17 @@ def main():
     parser.add_argument("--busy", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--late", action="store_true")
     arguments, options = parser.parse_known_args()
     failures, longest, runs = collections.Counter(), collections.Counter(), collections.Counter()
-    with tempfile.TemporaryDirectory() as folder, Busy(arguments.busy):
+    with contextlib.ExitStack() as meanwhile:
+        folder = pathlib.Path(meanwhile.enter_context(tempfile.TemporaryDirectory()))
+        if arguments.late:
+            meanwhile.enter_context(LateThreads(arguments.build, folder))
+        meanwhile.enter_context(Busy(arguments.busy))
         for number in range(1, arguments.rounds + 1):
             with SlowRanks(arguments.build if arguments.slow else "/nowhere"):
-                results = run(arguments.build, options, pathlib.Path(folder))
+                results = run(arguments.build, options, folder)
             for name, failed, seconds, output in results:
                 runs[name] += 1
                 failures[name] += failed

@@ -112,6 +112,23 @@ auto seconds_fields(Snapshot& s) {
     };
 }
 
+constexpr std::int64_t kMostNumber = std::int64_t{1} << 53;
+
+/// A count or a sum of seconds. Errors: FileError for one that no run reaches.
+template <class Number>
+Number read_number(const StoreReader& reader, const std::string& group, const std::string& name,
+                   Number least = 0) {
+    const auto number = reader.attribute<Number>(group, name);
+    if (!(number >= least && number <= static_cast<Number>(kMostNumber))) {  // NaN too
+        fail<FileError>(
+            {.where = reader.path(),
+             .what = fmt::format("{} of {} is a number that no run reaches", name, group),
+             .expected = fmt::format("{} to {}", least, kMostNumber),
+             .got = fmt::format("{}", number)});
+    }
+    return number;
+}
+
 /// Errors: FileError naming the first layer that differs.
 void check_network(const StoreReader& reader, const std::string& wanted) {
     std::string found;
@@ -179,18 +196,18 @@ void read_run(const StoreReader& reader, RunSnapshot& snapshot) {
         snapshot.arithmetic = reader.attribute<std::string>("/run", "arithmetic");
     }
     for (const auto& [name, value] : integer_fields(snapshot)) {
-        *value = reader.attribute<std::int64_t>("/progress", name);
+        *value = read_number<std::int64_t>(reader, "/progress", name);
     }
     for (const auto& [name, value] : seconds_fields(snapshot)) {
-        *value = reader.attribute<double>("/progress", name);
+        *value = read_number<double>(reader, "/progress", name);
     }
     if (reader.has_attribute("/progress", "tta_seconds")) {
-        snapshot.progress.tta_seconds = reader.attribute<double>("/progress", "tta_seconds");
+        snapshot.progress.tta_seconds = read_number<double>(reader, "/progress", "tta_seconds");
     }
     snapshot.lease_state = get_if_any<std::int64_t>(reader, "/leases");
     snapshot.progress.drops.recent = get_if_any<std::int64_t>(reader, "/recent_drops");
-    snapshot.reference_batch = reader.attribute<std::int64_t>("/run", "reference_batch");
-    snapshot.reference_batches = reader.attribute<double>("/run", "reference_batches");
+    snapshot.reference_batch = read_number<std::int64_t>(reader, "/run", "reference_batch", 1);
+    snapshot.reference_batches = read_number<double>(reader, "/run", "reference_batches");
 }
 
 void write_table(StoreWriter& writer, const ShardTable& table) {
@@ -223,13 +240,12 @@ void remove_unlisted(const std::string& path, const std::vector<std::string>& li
 
 constexpr std::size_t kHead = 4;
 constexpr std::size_t kSlice = 3;
-constexpr std::int64_t kMostNumber = std::int64_t{1} << 53;
 
 }  // namespace
 
 ShardTable read_shard_table(const StoreReader& manifest) {
     manifest.require_format(kManifestFormat);
-    ShardTable table{.version = manifest.attribute<std::int64_t>("/run", "version"),
+    ShardTable table{.version = read_number<std::int64_t>(manifest, "/run", "version"),
                      .parameters = manifest.attribute<std::int64_t>("/run", "parameters"),
                      .shards = {}};
     const auto count = manifest.attribute<std::int64_t>("/run", "shards");

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +24,8 @@ namespace cohort::test {
 struct Died : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
+
+constexpr std::uint64_t kAnyRound = std::numeric_limits<std::uint64_t>::max();
 
 /// A ring's plan: these members, the others of `live` ride.
 inline SyncPlan ring_plan(const std::vector<int>& members, const std::vector<int>& riders = {}) {
@@ -51,9 +55,20 @@ public:
             const auto order = decode<LeaseOrder>(body);
             leases[order.lease] = order;
         }
-        if (!excluded.contains(to.rank) && !dropped.contains(kind)) {
-            real_.send(to, from, kind, std::move(body));
+        if (dropped.contains(kind)) {
+            return;
         }
+        Delayed message{.round = 0, .to = to, .from = from, .kind = kind, .body = std::move(body)};
+        if (kind == static_cast<std::uint16_t>(MessageKind::kRound)) {
+            message.round = decode<RoundOrder>(message.body).round;
+        }
+        delayed_[to.rank].push_back(std::move(message));
+        send_delayed();
+    }
+    /// Riders have made so many pushes.
+    void seen_pushes(std::size_t pushes) {
+        pushes_ = pushes;
+        send_delayed();
     }
     [[nodiscard]] std::shared_ptr<OutgoingTransfer> start_transfer(
         Address to, Port from, std::uint16_t kind, std::vector<std::byte> body,
@@ -71,9 +86,45 @@ public:
     std::uint64_t epoch = 0;                          ///< of the newest order
     std::set<int> excluded;                           ///< world ranks that are sent nothing
     std::set<std::uint16_t> dropped;                  ///< kinds that get lost
+    /// An order of a later round, and what is sent to the same rank after it, waits until a push of
+    /// a rider is in that round or a later one, or waits: the budget does not end before riders
+    /// that are slow have pushed.
+    std::uint64_t riders_from = kAnyRound;
 
 private:
+    struct Delayed {
+        std::uint64_t round;  ///< 0: no order of a round
+        Address to;
+        Port from;
+        std::uint16_t kind;
+        std::vector<std::byte> body;
+    };
+    /// The newest round that may be ordered.
+    [[nodiscard]] std::uint64_t allowed() const {
+        std::size_t granted = 0;
+        std::uint64_t newest = 0;  // of the rounds with a rider's push
+        for (const auto& [number, order] : rounds) {
+            for (const RoundMember& member : order.members) {
+                granted += member.riders.size();
+                newest = member.riders.empty() ? newest : number;
+            }
+        }
+        const bool any = riders_from == kAnyRound || pushes_ > granted;
+        return any ? kAnyRound : std::max(riders_from, newest);
+    }
+    void send_delayed() {
+        for (auto& [rank, messages] : delayed_) {
+            for (; !messages.empty() && messages.front().round <= allowed(); messages.pop_front()) {
+                Delayed& first = messages.front();
+                if (!excluded.contains(rank)) {
+                    real_.send(first.to, first.from, first.kind, std::move(first.body));
+                }
+            }
+        }
+    }
     Messenger& real_;
+    std::size_t pushes_ = 0;
+    std::map<int, std::deque<Delayed>> delayed_;  ///< by rank
 };
 
 /// A whole job on rings: workers on threads, the real flow on the test's.
@@ -115,6 +166,7 @@ public:
                 handle(*message);
             }
             bury();
+            messenger.seen_pushes(tickets.size());
         }
     }
     void until_updates(std::size_t updates) {
@@ -134,6 +186,7 @@ public:
     }
     /// To the end of the budget.
     void finish() {
+        messenger.riders_from = kAnyRound;
         until([&] { return books.stopping() && flow->quiet(); });
     }
 

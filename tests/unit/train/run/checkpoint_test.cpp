@@ -10,6 +10,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <limits>
 #include <thread>
 
 #include "cohort/core/error.hpp"
@@ -179,6 +181,36 @@ TEST(CheckpointShards, ForeignOnesAreRefused) {
                     (void)read_manifest(path, {{"model", "resnet20"}}, hdf5);
                 }),
                 testing::AllOf(HasSubstr("model differs"), HasSubstr("resnet20")));
+}
+
+TEST(CheckpointManifests, NumbersThatNoRunReachesAreRefusedByName) {
+    const TempFolder folder;
+    Hdf5Thread hdf5;
+    const std::string path = checkpoint_path(folder.path(), 10);
+    const std::string shard = write_shard(path, test_shard(1, 0, 0, kTestParameters), hdf5);
+    constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+    constexpr double kInfinite = std::numeric_limits<double>::infinity();
+    const std::vector<std::pair<std::string, std::function<void(RunSnapshot&)>>> all{
+        {"reference_batch", [](RunSnapshot& run) { run.reference_batch = 0; }},
+        {"reference_batch", [](RunSnapshot& run) { run.reference_batch = kLeast; }},
+        {"reference_batches", [](RunSnapshot& run) { run.reference_batches = std::nan(""); }},
+        {"samples_applied", [](RunSnapshot& run) { run.progress.samples_applied = -1; }},
+        {"updates", [](RunSnapshot& run) { run.progress.updates = -(kLeast + 1); }},
+        {"dropped_in_a_row", [](RunSnapshot& run) { run.progress.drops.in_a_row = -7; }},
+        {"returned_lost", [](RunSnapshot& run) { run.accounts.returned_lost = -1; }},
+        {"metrics_bytes", [](RunSnapshot& run) { run.metrics_bytes = kLeast; }},
+        {"wall_seconds", [](RunSnapshot& run) { run.progress.wall_seconds = kInfinite; }},
+        {"cpu_seconds", [](RunSnapshot& run) { run.progress.cpu_seconds = -1e300; }},
+        {"tta_seconds", [](RunSnapshot& run) { run.progress.tta_seconds = std::nan(""); }}};
+    for (const auto& [name, change] : all) {
+        RunSnapshot run = test_run(1, {shard});
+        change(run);
+        write_manifest(path, run, hdf5);
+        EXPECT_THAT(read_error(path, hdf5), testing::AllOf(HasSubstr(path), HasSubstr(name + " of"),
+                                                           HasSubstr("no run reaches")));
+    }
+    write_manifest(path, test_run(1, {shard}), hdf5);
+    EXPECT_EQ(read_error(path, hdf5), "");
 }
 
 TEST(CheckpointShards, NoManifestOverShardsThatDoNotFit) {
