@@ -6,7 +6,7 @@
 # NCCL is looked for besides. The result is printed at configure time and by `cohort info`.
 #
 # The program links the CUDA runtime statically; cuDNN, cuBLASLt and NCCL are opened when a GPU is
-# used (see src/tensor/cuda_library.hpp), so only their headers are needed here.
+# used (see core/tensor/cuda_library.hpp), so only their headers are needed here.
 set(COHORT_HAVE_CUDA FALSE)
 set(COHORT_HAVE_NCCL FALSE)
 set(COHORT_CUDA_ARCHITECTURES "80-real;90" CACHE STRING

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cpu_team.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/format_cpu.hpp"
 #include "layers/cpu/level/level_loops.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cpu_team.hpp"
 #include "layers/cpu/conv/conv_choice.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cpu_team.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cpu_team.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/linear_loss.hpp"
 #include "layers/cpu/matrix_product.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

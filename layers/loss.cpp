@@ -5,10 +5,10 @@
 #include <cmath>
 #include <vector>
 
+#include "core/tensor/cpu_team.hpp"
 #include "layers/cpu/elements.hpp"
 #include "layers/cpu/softmax_loops.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

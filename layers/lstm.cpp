@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cpu_team.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/lstm_loops.hpp"
 #include "layers/cpu/matrix_product.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

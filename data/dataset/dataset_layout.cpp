@@ -28,7 +28,7 @@ void require_checksum(bool right, std::string_view where, std::string_view what,
                  "importing again, or another copy of the file");
 }
 
-std::string text_of(std::uint32_t checksum) {
+std::string crc32_text(std::uint32_t checksum) {
     return fmt::format("{:08x}", checksum);
 }
 
@@ -230,8 +230,8 @@ void check_classes(std::int64_t classes, std::int64_t train_labels, std::string_
 void compare_chunk(ChunkChecksum& known, std::uint32_t checksum, std::int64_t first,
                    std::int64_t count, std::string_view where) {
     require_checksum(known.value_or(checksum) == checksum, where,
-                     samples_text(first, count) + " are damaged", text_of(known.value_or(checksum)),
-                     text_of(checksum));
+                     samples_text(first, count) + " are damaged",
+                     crc32_text(known.value_or(checksum)), crc32_text(checksum));
     known = checksum;
 }
 
@@ -242,8 +242,8 @@ void check_contents(OpenGroup& open, const std::string& group) {
     const std::string name = info.tokens() ? beside : group + "/" + beside;
     const std::string bytes =
         info.tokens() ? checksum_entry(vocabulary_checksum(info), kVocabulary)
-                      : text_of(crc32_of(std::as_bytes(std::span(open.targets)),
-                                         crc32_of(std::as_bytes(std::span(open.labels)))));
+                      : crc32_text(crc32_of(std::as_bytes(std::span(open.targets)),
+                                            crc32_of(std::as_bytes(std::span(open.labels)))));
     const std::string recorded = checksum_entry(info.checksum, name);
     require_checksum(
         recorded.empty() || recorded == bytes, fmt::format("{}:/{}", open.watch.path(), name),

@@ -13,8 +13,8 @@
 #include "cohort/core/output.hpp"
 #include "cohort/core/rng.hpp"
 #include "data/dataset/text_file.hpp"
-#include "data/import/csv_text.hpp"
 #include "data/shipped/shipped_file.hpp"
+#include "data/text/csv_text.hpp"
 
 namespace cohort {
 namespace {

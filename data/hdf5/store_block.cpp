@@ -2,7 +2,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
-#include "data/import/csv_text.hpp"
+#include "data/text/csv_text.hpp"
 
 #include <fmt/format.h>
 

@@ -4,9 +4,9 @@
 #include "cohort/core/output.hpp"
 #include "core/log.hpp"
 
-#include "data/import/csv_text.hpp"
 #include "data/import/import_formats.hpp"
 #include "data/import/import_input.hpp"
+#include "data/text/csv_text.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/augment.hpp"
-#include "data/import/csv_text.hpp"
+#include "data/text/csv_text.hpp"
 
 namespace cohort {
 

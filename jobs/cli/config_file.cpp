@@ -11,7 +11,7 @@
 
 #include "cohort/core/error.hpp"
 #include "core/suggestion.hpp"
-#include "formats/toml_reader.hpp"
+#include "data/text/toml_reader.hpp"
 
 namespace cohort {
 namespace {

@@ -4,10 +4,10 @@
 #include "cohort/model/slow_layers.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/sched/job_limits.hpp"
+#include "core/tensor/option_list.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
-#include "tensor/option_list.hpp"
 #include "train/bench/engine_bench.hpp"
 #include "train/bench/exchange_bench.hpp"
 

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "data/dataset/text_file.hpp"
-#include "formats/weights_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/fit/chooser_training.hpp"
+#include "sched/recorded/weights_file.hpp"
 
 namespace cohort {
 namespace {

@@ -5,9 +5,9 @@
 #include "cohort/core/error.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/scores.hpp"
+#include "core/tensor/option_list.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
-#include "tensor/option_list.hpp"
 
 namespace cohort {
 namespace {

@@ -1,6 +1,6 @@
-#include "formats/network/model_file.hpp"
-#include "formats/network/named_tensors.hpp"
-#include "formats/onnx/onnx_export.hpp"
+#include "data/networks/model_file.hpp"
+#include "data/networks/named_tensors.hpp"
+#include "data/networks/onnx/onnx_export.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 

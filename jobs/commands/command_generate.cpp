@@ -1,9 +1,9 @@
 #include "cohort/train/generate.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"
+#include "core/tensor/option_list.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
-#include "tensor/option_list.hpp"
 
 namespace cohort {
 namespace {

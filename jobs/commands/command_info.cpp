@@ -2,13 +2,13 @@
 
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/hdf5_thread.hpp"
-#include "cohort/formats/network.hpp"
 #include "cohort/model/slow_layers.hpp"
+#include "cohort/networks/network.hpp"
 #include "cohort/tensor/device.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
-#include "session/model_input.hpp"
+#include "sched/session/model_input.hpp"
 #include "train/bench/engine_bench.hpp"
 
 namespace cohort {

@@ -12,9 +12,9 @@
 #include "cohort/sched/job_limits.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
-#include "formats/predictor_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
+#include "sched/recorded/predictor_file.hpp"
 #include "sim/result/replay.hpp"
 #include "train/fit/predictor_trainer.hpp"
 

@@ -6,11 +6,11 @@
 
 #include "cohort/core/version.hpp"
 #include "cohort/sched/job_limits.hpp"
+#include "core/tensor/option_list.hpp"
 #include "core/units.hpp"
 #include "data/dataset/text_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
-#include "tensor/option_list.hpp"
 #include "train/bench/profile_measure.hpp"
 
 namespace cohort {

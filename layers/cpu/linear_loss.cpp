@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cpu_team.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/matrix_product.hpp"
 #include "layers/cpu/softmax_loops.hpp"
-#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

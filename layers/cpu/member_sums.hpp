@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/tensor/cpu_team.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
-#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 

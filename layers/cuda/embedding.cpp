@@ -2,10 +2,10 @@
 // is cleared, then the rows of tokens that occur are summed, in the order of their places.
 #include <algorithm>
 
+#include "core/tensor/cuda.hpp"
 #include "layers/cuda/kernels/text_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

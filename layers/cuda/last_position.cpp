@@ -1,8 +1,8 @@
 // [T,F] -> [F] on a GPU: the last F columns of every sample's row of T F.
+#include "core/tensor/cuda.hpp"
 #include "layers/cuda/kernels/matrix_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

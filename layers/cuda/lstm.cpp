@@ -5,11 +5,11 @@
 #include <map>
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cuda.hpp"
 #include "layers/cuda/dnn/lstm_dnn.hpp"
 #include "layers/cuda/kernels/weight_copies.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

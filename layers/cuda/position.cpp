@@ -3,11 +3,11 @@
 #include <cstring>
 #include <vector>
 
+#include "core/tensor/cuda.hpp"
 #include "layers/cuda/kernels/linear_kernels.hpp"
 #include "layers/cuda/kernels/text_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

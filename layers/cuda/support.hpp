@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "cohort/layers/kernel.hpp"
+#include "core/tensor/cuda.hpp"
+#include "core/tensor/cuda_library.hpp"
 #include "layers/cuda/rules/layouts.hpp"
-#include "tensor/cuda.hpp"
-#include "tensor/cuda_library.hpp"
 
 namespace cohort::cuda {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "cohort/formats/profile.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/tensor/device.hpp"
 #include "sim/scenario/option_list.hpp"
 #include "train/faults/injection.hpp"

@@ -7,7 +7,7 @@
 
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/update_engine.hpp"
-#include "session/load_monitor.hpp"
+#include "sched/session/load_monitor.hpp"
 #include "support/sched/plan_for.hpp"
 
 namespace cohort {

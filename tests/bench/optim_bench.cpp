@@ -2,7 +2,7 @@
 // gradient is read. Sizes: ResNet-20 (in cache) and VGG-16 (in memory).
 #include <benchmark/benchmark.h>
 
-#include "optim/vector_math.hpp"
+#include "layers/optim/vector_math.hpp"
 #include "support/optim/optimizer_run.hpp"
 
 namespace cohort {

@@ -10,10 +10,10 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/hdf5_thread.hpp"
-#include "cohort/formats/profile.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/optimizer.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/report/comparison.hpp"
 #include "cohort/tensor/device.hpp"
 

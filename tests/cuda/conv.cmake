@@ -41,7 +41,7 @@ endif()
 # Sanitizers do not follow the switches between a block's threads.
 if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
   file(GLOB cuda_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-    ${PROJECT_SOURCE_DIR}/layers/cuda/kernels/*.cu ${PROJECT_SOURCE_DIR}/src/optim/cuda/*.cu)
+    ${PROJECT_SOURCE_DIR}/layers/cuda/kernels/*.cu ${PROJECT_SOURCE_DIR}/layers/optim/cuda/*.cu)
   cohort_cuda_on_cpu(on_cpu ${cuda_files})
   add_library(cohort_kernels_on_cpu OBJECT ${on_cpu})
   # The device, the CUDA runtime, cuDNN and cuBLASLt.

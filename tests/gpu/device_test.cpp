@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cuda.hpp"
 #include "support/gpu/gpu_backend.hpp"
 #include "support/gpu/gpu_vector.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort::test {
 namespace {

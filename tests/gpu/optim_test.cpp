@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "cohort/core/error.hpp"
-#include "optim/device_math.hpp"
+#include "layers/optim/device_math.hpp"
 #include "support/gpu/gpu_backend.hpp"
 #include "support/gpu/gpu_vector.hpp"
 #include "support/optim/optimizer_run.hpp"

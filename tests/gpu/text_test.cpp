@@ -13,7 +13,7 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "cohort/optim/optimizer.hpp"
-#include "optim/device_math.hpp"
+#include "layers/optim/device_math.hpp"
 #include "support/gpu/gpu_backend.hpp"
 
 namespace cohort::test {

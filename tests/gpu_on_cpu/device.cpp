@@ -1,5 +1,5 @@
 // A GPU that the CPU plays: memory is the host's, work is done when it is queued, recordings are
-// lists of work. It stands in the place of src/tensor/cuda/ and of the CUDA runtime.
+// lists of work. It stands in the place of core/tensor/cuda/ and of the CUDA runtime.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -10,11 +10,11 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/device.hpp"
+#include "core/tensor/cuda.hpp"
+#include "core/tensor/cuda/gpu_code.hpp"
+#include "core/tensor/cuda/stream.hpp"
 #include "machine.hpp"
 #include "support/gpu/cuda_on_cpu.hpp"
-#include "tensor/cuda.hpp"
-#include "tensor/cuda/gpu_code.hpp"
-#include "tensor/cuda/stream.hpp"
 
 namespace cohort {
 namespace {

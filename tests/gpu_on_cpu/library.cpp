@@ -2,8 +2,8 @@
 #include "library.hpp"
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cuda_library.hpp"
 #include "machine.hpp"
-#include "tensor/cuda_library.hpp"
 
 namespace cohort::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cohort/tensor/element.hpp"
-#include "tensor/cuda/elements.cuh"
+#include "core/tensor/cuda/elements.cuh"
 
 /// The libraries that stand in for cuDNN and cuBLASLt: what they share.
 namespace cohort::on_cpu {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that includes and link lists follow the project's dependency arrows.
+"""Checks that includes and link lists follow the project's dependency arrows, and that these never run up a floor.
 
     check_includes.py ROOT         check the tree; prints file:line and the arrow, exit code 1
     check_includes.py --self-test  plant one violation of every rule and see each one found
@@ -22,17 +22,28 @@ ARROWS = {
     "data": ["core"],
     "comm": ["core", "tensor"],
     "sched": ["core", "model", "optim"],
+    "networks": ["data", "model"],
     "session": ["core", "data", "sched"],
-    "formats": ["data", "sched"],
-    "sim": ["model", "optim", "session", "formats"],
+    "recorded": ["data", "sched"],
+    "records": ["data", "sched"],
+    "sim": ["model", "optim", "session", "networks", "recorded", "records"],
     "report": ["sim"],
-    "train": ["model", "optim", "data", "comm", "session", "formats"],
+    "train": ["model", "optim", "data", "comm", "session", "networks", "recorded", "records"],
     "fleet": ["sim", "train"],
     "jobs": ["report", "fleet"],
     "python": ["jobs"],
 }
-# Folders of the tree's top level that are modules; the others are below src/ and include/cohort/.
-TOP_LEVEL = ("layers", "comm", "sched", "data", "jobs", "python")
+# Floors, the ground first: folders of the top level. A module may include those of its own floor and of lower ones.
+FLOORS = (("core",), ("layers", "comm"), ("data",), ("sched",), ("src",), ("jobs",), ("python",))
+# Modules that are a room of another one's folder; each folder of src is a module, and so is what else is on a floor.
+ROOMS = {
+    "tensor": "core/tensor",
+    "model": "layers/model",
+    "optim": "layers/optim",
+    "networks": "data/networks",
+    "session": "sched/session",
+    "recorded": "sched/recorded",
+}
 
 # external headers: what they are, their names, and the modules whose private code may have them.
 EXTERNAL = (
@@ -43,14 +54,14 @@ EXTERNAL = (
     ("libjpeg", re.compile(r"j(peglib|error)\.h$"), ("data",)),
     ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs", "python")),
     ("pybind11", re.compile(r"pybind11/"), ("python",)),
-    ("toml++", re.compile(r"toml\+\+/"), ("formats", "sim", "report", "jobs")),
-    ("protobuf", re.compile(r"google/protobuf/|.*\.pb\.h$"), ("formats",)),
-    ("simdjson", re.compile(r"simdjson\.h$"), ("formats",)),
+    ("toml++", re.compile(r"toml\+\+/"), ("data", "recorded", "sim", "report", "jobs")),
+    ("protobuf", re.compile(r"google/protobuf/|.*\.pb\.h$"), ("networks", "records")),
+    ("simdjson", re.compile(r"simdjson\.h$"), ("records",)),
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
 # Files of the CUDA backend: those below a folder cuda/, the NCCL files of comm, kernels.
 CUDA_FILE = re.compile(r"(^|/)cuda/([^/]+/)?[^/]+\.(cpp|hpp)$|^comm/allreduce/nccl/nccl\w*\.(cpp|hpp)$|\.cuh?$")
-ENVIRONMENT_READER = "src/core/system/launch_env.cpp"
+ENVIRONMENT_READER = "core/system/launch_env.cpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
@@ -77,9 +88,25 @@ def module_of(relative):
     parts = relative.parts
     if parts[:2] == ("include", "cohort"):
         return parts[2]
+    for module, folder in ROOMS.items():
+        if relative.as_posix().startswith(folder + "/"):
+            return module
     if parts[0] == "src":
         return parts[1]
-    return parts[0] if parts[0] in TOP_LEVEL else None
+    return parts[0] if any(parts[0] in floor for floor in FLOORS) else None
+
+
+def floor_of(module):
+    """0 is the ground."""
+    folder = ROOMS.get(module, module).split("/")[0]
+    above = [number for number, floor in enumerate(FLOORS) if folder in floor]
+    return above[0] if above else FLOORS.index(("src",))
+
+
+def arrows_up(arrows):
+    """Arrows of the architecture to a module on a higher floor."""
+    return [f"{module} -> {other} runs up a floor"
+            for module, others in arrows.items() for other in others if floor_of(other) > floor_of(module)]
 
 
 def arrow(module, other):
@@ -160,7 +187,7 @@ def check_link_lists(root):
 
 def check(root):
     root = pathlib.Path(root).resolve()
-    return [*check_cxx(root), *check_link_lists(root)]
+    return [*arrows_up(ARROWS), *check_cxx(root), *check_link_lists(root)]
 
 
 # file -> (text, what the check must say; None for a file that is fine)
@@ -169,17 +196,17 @@ PLANTED = {
     "include/cohort/core/b.hpp": ('\n#include "cohort/tensor/x.hpp"\n', ":2: core -> tensor"),
     "include/cohort/data/a.hpp": ("#include <hdf5.h>\n", ":1: a public header includes HDF5"),
     "include/cohort/nowhere/a.hpp": ("", ":1: nowhere is not a module"),
-    "src/tensor/a.cpp": ('#include "cohort/core/a.hpp"\n', None),
-    "src/tensor/b.cpp": ("#include <cuda_runtime.h>\n", ":1: tensor -> CUDA"),
-    "src/tensor/cuda/device.cpp": ("#include <cuda_runtime.h>\n", None),
-    "src/tensor/secret.hpp": ("", None),
-    "src/core/system/launch_env.cpp": ('const char* x = std::getenv("X");\n', None),
-    "src/core/other.cpp": ('const char* x = std::getenv("X");\n', ":1: reads the environment"),
+    "core/tensor/a.cpp": ('#include "cohort/core/a.hpp"\n', None),
+    "core/tensor/b.cpp": ("#include <cuda_runtime.h>\n", ":1: tensor -> CUDA"),
+    "core/tensor/cuda/device.cpp": ("#include <cuda_runtime.h>\n", None),
+    "core/tensor/secret.hpp": ("", None),
+    "core/system/launch_env.cpp": ('const char* x = std::getenv("X");\n', None),
+    "core/other.cpp": ('const char* x = std::getenv("X");\n', ":1: reads the environment"),
     "layers/conv.cpp": ('#include "cohort/comm/x.hpp"\n', ":1: layers -> comm"),
     "layers/cuda/conv.cpp": ("#include <cudnn.h>\n", None),
-    "layers/pool.cpp": ('#include "tensor/secret.hpp"\n', None),
+    "layers/pool.cpp": ('#include "core/tensor/secret.hpp"\n', None),
     "layers/up.cpp": ('#include "data/p.hpp"\n', ":1: layers -> data"),
-    "include/cohort/layers/a.hpp": ('#include "tensor/secret.hpp"\n',
+    "include/cohort/layers/a.hpp": ('#include "core/tensor/secret.hpp"\n',
                                     ":1: a public header includes one that is not installed"),
     "layers/relative.cpp": ('#include "../data/p.hpp"\n', ":1: layers -> data"),
     "data/p.hpp": ("", None),
@@ -189,11 +216,17 @@ PLANTED = {
     "comm/CMakeLists.txt": ("# cohort::train\ncohort_module(NAME comm\n  PUBLIC cohort::layers)\n",
                             ":3: comm -> layers"),
     "sched/plan/plan.cpp": ("#include <mpi.h>\n", ":1: sched -> MPI"),
-    "src/model/deep.cpp": ('#include "cohort/core/a.hpp"\n#include "cohort/layers/a.hpp"\n', None),
-    "src/model/up.cpp": ('#include "cohort/train/a.hpp"\n', ":1: model -> train"),
+    "sched/plan/session.cpp": ('#include "sched/session/x.hpp"\n', ":1: sched -> session"),
+    "sched/session/x.hpp": ('#include "sched/plan/y.hpp"\n', None),
+    "sched/plan/y.hpp": ("", None),
+    "data/networks/model.cpp": ('#include "cohort/model/x.hpp"\n', None),
+    "data/import.cpp": ('#include "cohort/model/x.hpp"\n', ":1: data -> model"),
+    "src/records/log.cpp": ('#include "cohort/sched/x.hpp"\n#include "cohort/train/x.hpp"\n', ":2: records -> train"),
+    "layers/model/deep.cpp": ('#include "cohort/core/a.hpp"\n#include "cohort/layers/a.hpp"\n', None),
+    "layers/model/up.cpp": ('#include "cohort/train/a.hpp"\n', ":1: model -> train"),
     "src/train/loop.cpp": ('#include "cohort/comm/x.hpp"\n#include <mpi.h>\n', ":2: train -> MPI"),
     "jobs/main/main.cpp": ("#include <CLI/CLI.hpp>\n", None),
-    "tests/unit/t.cpp": ('#include <hdf5.h>\n#include "tensor/secret.hpp"\n', None),
+    "tests/unit/t.cpp": ('#include <hdf5.h>\n#include "core/tensor/secret.hpp"\n', None),
 }
 
 
@@ -204,7 +237,8 @@ def self_test():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         found = check(folder)
-    expected = [name + said for name, (_, said) in PLANTED.items() if said]
+    found += arrows_up({"comm": ["core"], "data": ["records"], "layers": ["optim"]})
+    expected = [*(name + said for name, (_, said) in PLANTED.items() if said), "data -> records runs up a floor"]
     missed = [say for say in expected if not any(line.startswith(say) for line in found)]
     false_alarms = [line for line in found if not any(line.startswith(say) for say in expected)]
     for say in missed:

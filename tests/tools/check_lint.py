@@ -31,7 +31,7 @@ import zlib
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE / "lint_headers"
 CONFIG = HERE.parent.parent / ".clang-tidy"
-FOLDERS = ("src", "layers", "comm", "sched", "data", "jobs")
+FOLDERS = ("core", "src", "layers", "comm", "sched", "data", "jobs")
 FILES_PER_UNIT = 10
 LAST_COMMITS = 20  # of main, where there is no branch whose changes could be told
 SHARE = 8  # without any history so many commits lint all sources, each one part
@@ -84,6 +84,23 @@ def sources_for(header, root, sources):
     return (same or including)[:1]
 
 
+def changed_names(root, base):
+    """Files that differ from the commit by more than their place, the headers that they include, or the place of
+    headers that clang-tidy looks at."""
+    lines = ("--ignore-matching-lines=^#include", "--ignore-matching-lines=^HeaderFilterRegex")
+    said = git(root, "diff", "--numstat", "-z", "--find-renames", "--diff-filter=d", *lines, base)
+    fields = iter((said or "").split("\0"))
+    names = []
+    for field in fields:
+        added, deleted, name = (field.split("\t") + ["", ""])[:3]
+        if added and not name:  # a renamed file: its old name and its new one follow
+            next(fields)
+            name = next(fields)
+        if name and (added, deleted) != ("0", "0"):
+            names.append(name)
+    return names
+
+
 def changed(root, commands):
     """Sources in which something changed, relative to the root; says how they were chosen."""
     sources = [str(pathlib.Path(command["file"]).relative_to(root)) for command in commands
@@ -93,7 +110,7 @@ def changed(root, commands):
         part = int((git(root, "rev-parse", "HEAD") or "0")[:8], 16) % SHARE
         print(f"there is no history to compare with (a shallow clone?): part {part + 1} of {SHARE} of all sources")
         return [source for source in sources if zlib.crc32(source.encode()) % SHARE == part]
-    names = git(root, "diff", "--name-only", "--diff-filter=d", base[0]).splitlines()
+    names = changed_names(root, base[0])
     print(f"{len(names)} files changed {base[1]}")
     if ".clang-tidy" in names:
         return sources
@@ -201,15 +218,22 @@ SELF_TEST = {
 
 
 def shows_changes(root, commands):
-    """That changed() takes what changed in a branch, in commits, or a part where there is no history."""
+    """That changed() takes what changed in a branch, in commits, or a part where there is no history; no mere moves."""
     author = ["-c", "user.name=x", "-c", "user.email=x"]
+    (root / "sched/place.cpp").write_text(SELF_TEST["sched/clean.cpp"])
     for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*author, "commit", "-qm", "1"]):
         assert git(root, *words) is not None
     everything = {name for name in SELF_TEST if name.endswith(".cpp")}
     assert set(changed(root, commands)) < everything
     (root / "sched/clean.cpp").write_text("")
+    assert git(root, "mv", "sched/place.cpp", "sched/moved.cpp") is not None
+    moved = root / "sched/moved.cpp"
+    moved.write_text(moved.read_text().replace("<cmath>", "<math.h>"))
     assert git(root, *author, "commit", "-qam", "2") is not None
+    assert changed_names(root, "HEAD~1") == ["sched/clean.cpp"]
     assert changed(root, commands) == ["sched/clean.cpp"]
+    moved.write_text(moved.read_text() + "int seven() { return 7; }\n")
+    assert changed_names(root, "HEAD") == ["sched/moved.cpp"]
     assert git(root, "checkout", "-qb", "branch") is not None
     (root / "sched/name.hpp").write_text("")
     assert git(root, *author, "commit", "-qam", "3") is not None

@@ -86,7 +86,7 @@ def main():
     markdown = subprocess.run([sys.argv[2], "options", "--markdown"], check=True,
                               capture_output=True, text=True).stdout
     found = undocumented(markdown, (root / "docs/options.md").read_text())
-    shared = [path for folder in ("src/formats", "src/optim", "sched")
+    shared = [path for folder in ("layers/optim", "data/networks", "sched", "src/records")
               for path in (root / folder).rglob("*.cpp")]
     for struct, command, header, folder, others in (
             ("TrainOptions", "train", "train/options.hpp", "src/train", PROGRAMS_ONLY),

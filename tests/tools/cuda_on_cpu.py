@@ -11,16 +11,16 @@ import sys
 LAUNCH = re.compile(r"(\w+(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.S)
 CALL = r"cohort::on_cpu::Launch(\2)([](auto... a) { \1(a...); }, "
 INCLUDE = re.compile(r'^#include "([^"]+\.cuh)"$', re.M)
-SHARED = pathlib.Path(__file__).resolve().parents[2] / "src"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def converted(path, seen):
-    """The file's text, with the .cuh files of its folder and of src in their includes' place."""
+    """The file's text, with the .cuh files of its folder and of the project's root in their includes' place."""
     seen.add(path)
 
     def inlined(match):
         name = match.group(1)
-        header = (SHARED if "/" in name else path.parent) / name
+        header = (ROOT if "/" in name else path.parent) / name
         return "" if header in seen else converted(header, seen)
 
     text = path.read_text(encoding="utf-8").replace("#pragma once\n", "")

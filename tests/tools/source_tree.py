@@ -2,7 +2,7 @@
 
 import pathlib
 
-FOLDERS = ("include", "src", "layers", "comm", "sched", "data", "jobs", "python", "slurm", "experiments", "examples",
+FOLDERS = ("include", "core", "src", "layers", "comm", "sched", "data", "jobs", "python", "slurm", "experiments", "examples",
            "tests", ".ci")
 CXX_SUFFIXES = (".hpp", ".cpp", ".h", ".cu", ".cuh")
 

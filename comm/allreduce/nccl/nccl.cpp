@@ -18,9 +18,9 @@
 #include "cohort/core/error.hpp"
 #include "comm/allreduce/nccl/nccl_table.hpp"
 #include "core/log.hpp"
-#include "tensor/cuda.hpp"
-#include "tensor/cuda/stream.hpp"
-#include "tensor/cuda_library.hpp"
+#include "core/tensor/cuda.hpp"
+#include "core/tensor/cuda/stream.hpp"
+#include "core/tensor/cuda_library.hpp"
 
 namespace cohort {
 namespace {

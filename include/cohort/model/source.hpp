@@ -13,7 +13,7 @@ namespace cohort {
 using GraphFactory = std::function<Graph(const ModelInput&)>;
 
 /// Which network a job trains: a model of the zoo, an ONNX file, or what a program builds.
-/// make_graph (cohort/formats/network.hpp) builds it.
+/// make_graph (cohort/networks/network.hpp) builds it.
 struct ModelSource {
     std::string model;        ///< a name of the zoo or FILE.onnx; with `build` any name, for people
     std::string init = {};    ///< file of initial weights, .h5 or .safetensors; empty: drawn

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/formats/profile.hpp"
 #include "cohort/optim/learning_options.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/chooser_options.hpp"
 #include "cohort/sched/job_options.hpp"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/tensor/cuda.hpp"
 #include "layers/cuda/dnn/choices.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
 namespace {

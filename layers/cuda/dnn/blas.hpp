@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cohort/layers/kernel.hpp"
-#include "tensor/cuda_library.hpp"
+#include "core/tensor/cuda_library.hpp"
 
 // cuBLASLt: its functions, and products as it wants them described.
 namespace cohort::cuda {

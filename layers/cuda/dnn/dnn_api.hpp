@@ -5,7 +5,7 @@
 #include <source_location>
 
 #include "cohort/tensor/element.hpp"
-#include "tensor/cuda_library.hpp"
+#include "core/tensor/cuda_library.hpp"
 
 namespace cohort::cuda {
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "core/tensor/cuda.hpp"
 #include "layers/cuda/dnn/blas.hpp"
 #include "layers/cuda/dnn/choices.hpp"
 #include "layers/cuda/dnn/trials.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/tuning.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
 

@@ -7,7 +7,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
 #include "cohort/core/statistics.hpp"
-#include "tensor/cuda/elements.cuh"
+#include "core/tensor/cuda/elements.cuh"
 
 namespace cohort::cuda {
 namespace {

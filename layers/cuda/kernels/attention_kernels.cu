@@ -1,8 +1,8 @@
 // Attention by products: copies that make a matrix of every head, and softmax of the scores, a warp
 // per row.
+#include "core/tensor/cuda/element_map.cuh"
+#include "core/tensor/cuda/reduce.cuh"
 #include "layers/cuda/kernels/attention_kernels.hpp"
-#include "tensor/cuda/element_map.cuh"
-#include "tensor/cuda/reduce.cuh"
 
 namespace cohort::cuda {
 namespace {

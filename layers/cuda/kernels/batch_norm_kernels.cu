@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "channel_tiles.cuh"
+#include "core/tensor/cuda.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
 namespace {

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <type_traits>
 
+#include "core/tensor/cuda.hpp"
+#include "core/tensor/cuda/elements.cuh"
+#include "core/tensor/cuda/reduce.cuh"
+#include "core/tensor/cuda/stream.hpp"
 #include "layers/cuda/rules/channel_math.hpp"
-#include "tensor/cuda.hpp"
-#include "tensor/cuda/elements.cuh"
-#include "tensor/cuda/reduce.cuh"
-#include "tensor/cuda/stream.hpp"
 
 // Device side of channel_math.hpp: a thread's place in the tiles, 16-byte accesses, folding of a
 // block's sums in a fixed order.

@@ -1,8 +1,8 @@
 #include "layers/cuda/kernels/conv_kernels.hpp"
 
 #include "channel_tiles.cuh"
+#include "core/tensor/cuda.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
 namespace {

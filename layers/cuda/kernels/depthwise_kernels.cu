@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "channel_tiles.cuh"
+#include "core/tensor/cuda.hpp"
 #include "layers/cuda/kernels/conv_kernels.hpp"
-#include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
 namespace {

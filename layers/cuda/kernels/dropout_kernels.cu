@@ -1,5 +1,5 @@
+#include "core/tensor/cuda/element_map.cuh"
 #include "layers/cuda/kernels/dropout_kernels.hpp"
-#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {

@@ -1,6 +1,6 @@
+#include "core/tensor/cuda/element_map.cuh"
 #include "layers/cuda/kernels/element_kernels.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
-#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // A thread for each pixel: it reads a byte of every channel, beside those of its neighbours, and
 // writes 16 bytes at a time.
+#include "core/tensor/cuda.hpp"
+#include "core/tensor/cuda/element_map.cuh"
 #include "layers/cuda/kernels/input_kernels.hpp"
-#include "tensor/cuda.hpp"
-#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {

@@ -1,9 +1,9 @@
 // Layer normalisation: a warp per row, in single precision; a row is read again from the cache.
 // Sums over a row go through the warp in a fixed order, those over the rows by stretches.
+#include "core/tensor/cuda/element_map.cuh"
+#include "core/tensor/cuda/reduce.cuh"
 #include "layers/cuda/kernels/column_stretches.hpp"
 #include "layers/cuda/kernels/layer_norm_kernels.hpp"
-#include "tensor/cuda/element_map.cuh"
-#include "tensor/cuda/reduce.cuh"
 
 namespace cohort::cuda {
 namespace {

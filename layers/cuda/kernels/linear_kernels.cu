@@ -1,10 +1,10 @@
 // Sums over the rows of a matrix, and a bias for each.
 #include "layers/cuda/kernels/linear_kernels.hpp"
 
+#include "core/tensor/cuda.hpp"
+#include "core/tensor/cuda/element_map.cuh"
 #include "layers/cuda/kernels/column_stretches.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
-#include "tensor/cuda.hpp"
-#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {

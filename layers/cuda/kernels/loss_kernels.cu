@@ -1,9 +1,9 @@
 // Losses: softmax cross entropy by a warp per row of logits, or by a block where each of its
 // threads has several of the row's classes; squared error elementwise. Sums are double precision:
 // per thread, per block, then, by the last block, over the blocks, each in a fixed order.
+#include "core/tensor/cuda/element_map.cuh"
+#include "core/tensor/cuda/reduce.cuh"
 #include "layers/cuda/kernels/loss_kernels.hpp"
-#include "tensor/cuda/element_map.cuh"
-#include "tensor/cuda/reduce.cuh"
 
 namespace cohort::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "cohort/core/error.hpp"
+#include "core/tensor/cuda/element_map.cuh"
 #include "layers/cuda/kernels/matrix_kernels.hpp"
-#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {

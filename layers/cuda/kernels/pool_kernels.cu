@@ -1,7 +1,7 @@
 #include "layers/cuda/kernels/pool_kernels.hpp"
 
 #include "channel_tiles.cuh"
-#include "tensor/cuda.hpp"
+#include "core/tensor/cuda.hpp"
 
 namespace cohort::cuda {
 namespace {

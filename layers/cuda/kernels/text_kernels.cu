@@ -6,8 +6,8 @@
 // 16,384 places take 2^28 times six operations, by arithmetic 60 us of an H100's 2.9e13 per second,
 // GPT-2's products of such a batch 20 ms (12e12 at 6e14 per second). Then a block per different
 // token adds up its rows: eight threads a column, whose sums are added first to last.
+#include "core/tensor/cuda/element_map.cuh"
 #include "layers/cuda/kernels/text_kernels.hpp"
-#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {

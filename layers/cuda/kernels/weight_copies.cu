@@ -1,6 +1,6 @@
+#include "core/tensor/cuda.hpp"
+#include "core/tensor/cuda/element_map.cuh"
 #include "layers/cuda/kernels/weight_copies.hpp"
-#include "tensor/cuda.hpp"
-#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {

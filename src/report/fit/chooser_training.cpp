@@ -12,7 +12,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/limits.hpp"
 #include "cohort/report/sweep_results.hpp"
-#include "formats/run/run_log.hpp"
+#include "records/run/run_log.hpp"
 
 namespace cohort {
 namespace {

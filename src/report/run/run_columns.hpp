@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "formats/run/run_log.hpp"
+#include "records/run/run_log.hpp"
 
 namespace cohort {
 

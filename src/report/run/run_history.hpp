@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/run/run_log.hpp"
+#include "records/run/run_log.hpp"
 #include "report/run/run_columns.hpp"
 
 namespace cohort {

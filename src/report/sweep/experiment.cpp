@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "formats/toml_reader.hpp"
+#include "data/text/toml_reader.hpp"
 
 namespace cohort {
 namespace {

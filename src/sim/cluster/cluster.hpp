@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/formats/profile.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "sim/cluster/event_queue.hpp"
 #include "sim/cluster/fluid.hpp"
 #include "sim/scenario/trace.hpp"

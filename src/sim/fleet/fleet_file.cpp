@@ -14,9 +14,9 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
-#include "cohort/formats/profile.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/sim/fleet.hpp"
-#include "formats/toml_reader.hpp"
+#include "data/text/toml_reader.hpp"
 #include "sim/scenario/option_list.hpp"
 
 namespace cohort {

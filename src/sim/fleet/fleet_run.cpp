@@ -12,7 +12,7 @@
 #include "cohort/sched/job_limits.hpp"
 #include "core/scores.hpp"
 #include "core/system/launch_env.hpp"
-#include "formats/predictor_file.hpp"
+#include "sched/recorded/predictor_file.hpp"
 #include "sim/learner/learner_pool.hpp"
 
 namespace cohort {

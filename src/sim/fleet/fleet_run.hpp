@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/formats/profile.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/sim/fleet.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/fleet/fleet_queue.hpp"

@@ -6,7 +6,7 @@
 
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/timing.hpp"
-#include "optim/update_cost.hpp"
+#include "layers/optim/update_cost.hpp"
 #include "sched/plan/lease_work.hpp"
 
 namespace cohort {

@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cohort/formats/profile.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "sched/fleet/placement.hpp"
 #include "sim/job/job_spec.hpp"
 

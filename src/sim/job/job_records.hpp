@@ -12,7 +12,7 @@
 
 #include "cohort/sched/target.hpp"
 #include "cohort/sim/simulation.hpp"
-#include "session/training_session.hpp"
+#include "sched/session/training_session.hpp"
 #include "sim/cluster/event_queue.hpp"
 #include "sim/job/job_spec.hpp"
 #include "sim/learner/learner.hpp"

@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "cohort/data/dataset.hpp"
-#include "cohort/formats/network.hpp"
+#include "cohort/networks/network.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "cohort/sched/job_limits.hpp"
-#include "formats/predictor_file.hpp"
-#include "formats/weights_file.hpp"
-#include "session/model_input.hpp"
+#include "sched/recorded/predictor_file.hpp"
+#include "sched/recorded/weights_file.hpp"
+#include "sched/session/model_input.hpp"
 #include "sim/job/virtual_job.hpp"
 
 namespace cohort {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cohort/data/sample_source.hpp"
-#include "cohort/formats/profile.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/sim/simulation.hpp"
 #include "sim/job/job_spec.hpp"
 #include "sim/learner/learner.hpp"

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "cohort/data/lease.hpp"
-#include "cohort/formats/profile.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/optim/schedule.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/sched/job_options.hpp"
 #include "cohort/sched/mode_options.hpp"
 #include "cohort/sched/predictor.hpp"
-#include "formats/timeline/run_timeline.hpp"
+#include "records/timeline/run_timeline.hpp"
 #include "sched/plan/push_tree.hpp"
 #include "sim/cluster/cluster.hpp"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "optim/update_cost.hpp"
+#include "layers/optim/update_cost.hpp"
 #include "sched/plan/lease_work.hpp"
 #include "sim/job/ring_job_rides.hpp"
 #include "sim/job/virtual_job.hpp"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "session/ring/ring.hpp"
+#include "sched/session/ring/ring.hpp"
 #include "sim/job/virtual_job.hpp"
 
 namespace cohort {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "session/ring/round_scheduler.hpp"
+#include "sched/session/ring/round_scheduler.hpp"
 #include "sim/job/ring_job_round.hpp"
 
 namespace cohort {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "session/ring/round_scheduler.hpp"
+#include "sched/session/ring/round_scheduler.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/job/ring_job.hpp"
 

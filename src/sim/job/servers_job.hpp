@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cohort/sim/simulation.hpp"
-#include "session/server_scheduler.hpp"
+#include "sched/session/server_scheduler.hpp"
 #include "sim/job/servers_job_transfers.hpp"
 #include "sim/job/virtual_job.hpp"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "optim/update_cost.hpp"
+#include "layers/optim/update_cost.hpp"
 #include "sim/job/servers_job.hpp"
 #include "sim/job/servers_job_line.hpp"
 #include "sim/job/servers_job_tree.hpp"

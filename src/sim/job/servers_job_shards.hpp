@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "optim/update_cost.hpp"
+#include "layers/optim/update_cost.hpp"
 #include "sched/servers/shard_balancer.hpp"
 #include "sim/job/servers_job.hpp"
 #include "sim/job/servers_job_servers.hpp"

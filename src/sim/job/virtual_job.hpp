@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "session/effect_interpreter.hpp"
+#include "sched/session/effect_interpreter.hpp"
 #include "sim/job/virtual_job_context.hpp"
 
 namespace cohort {

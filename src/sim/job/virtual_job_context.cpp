@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "optim/update_cost.hpp"
+#include "layers/optim/update_cost.hpp"
 #include "sim/job/job_spec.hpp"
 
 namespace cohort {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "session/training_session.hpp"
+#include "sched/session/training_session.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/job/job_records.hpp"
 #include "sim/job/job_spec.hpp"

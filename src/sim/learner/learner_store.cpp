@@ -11,8 +11,8 @@
 #include "cohort/core/error.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "core/bf16.hpp"
-#include "optim/look_ahead.hpp"
-#include "optim/vector_math.hpp"
+#include "layers/optim/look_ahead.hpp"
+#include "layers/optim/vector_math.hpp"
 
 namespace cohort {
 namespace {

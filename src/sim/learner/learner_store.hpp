@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "cohort/optim/optimizer.hpp"
-#include "optim/mean_gradient.hpp"
-#include "optim/released_copies.hpp"
+#include "core/tensor/buffer_pool.hpp"
+#include "layers/optim/mean_gradient.hpp"
+#include "layers/optim/released_copies.hpp"
 #include "sim/learner/learner.hpp"
 #include "sim/learner/learner_pool.hpp"
-#include "tensor/buffer_pool.hpp"
 
 namespace cohort {
 

@@ -5,8 +5,8 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/optim/learning_options.hpp"
-#include "optim/vector_math.hpp"
-#include "session/gradient_statistics.hpp"
+#include "layers/optim/vector_math.hpp"
+#include "sched/session/gradient_statistics.hpp"
 
 namespace cohort {
 namespace {

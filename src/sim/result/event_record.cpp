@@ -4,7 +4,7 @@
 
 #include "cohort/core/output.hpp"
 #include "core/scores.hpp"
-#include "formats/tensorboard/event_file.hpp"
+#include "records/tensorboard/event_file.hpp"
 #include "sim/result/observed.hpp"
 
 namespace cohort {

@@ -13,9 +13,9 @@
 #include "cohort/core/wire.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/simulation.hpp"
-#include "data/import/csv_text.hpp"
-#include "formats/predictor_file.hpp"
-#include "formats/recorded_load.hpp"
+#include "data/text/csv_text.hpp"
+#include "sched/recorded/predictor_file.hpp"
+#include "sched/recorded/recorded_load.hpp"
 #include "sim/scenario/oracle_predictor.hpp"
 
 namespace cohort {

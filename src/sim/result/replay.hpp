@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cohort/sched/predictor.hpp"
-#include "formats/recorded_load.hpp"
 #include "sched/predict/lstm_model.hpp"
+#include "sched/recorded/recorded_load.hpp"
 
 namespace cohort {
 

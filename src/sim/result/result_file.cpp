@@ -15,7 +15,7 @@
 #include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "data/hdf5/store.hpp"
-#include "data/import/csv_text.hpp"
+#include "data/text/csv_text.hpp"
 #include "sim/result/result_fields.hpp"
 
 namespace cohort {

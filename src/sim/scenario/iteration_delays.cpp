@@ -11,7 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
 #include "core/units.hpp"
-#include "data/import/csv_text.hpp"
+#include "data/text/csv_text.hpp"
 
 namespace cohort {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cohort/model/zoo.hpp"
 #include "cohort/sim/simulation.hpp"
-#include "optim/option_list.hpp"
+#include "layers/optim/option_list.hpp"
 #include "sched/modes/option_list.hpp"
 #include "sim/scenario/trace.hpp"
 

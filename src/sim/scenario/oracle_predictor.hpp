@@ -4,7 +4,7 @@
 #include <memory>
 #include <string_view>
 
-#include "cohort/formats/profile.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/sched/predictor.hpp"
 #include "sim/scenario/trace.hpp"
 

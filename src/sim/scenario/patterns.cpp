@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "cohort/core/error.hpp"
-#include "data/import/csv_text.hpp"
+#include "data/text/csv_text.hpp"
 #include "sim/scenario/pattern_parts.hpp"
 #include "sim/scenario/trace.hpp"
 

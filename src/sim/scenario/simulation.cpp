@@ -10,8 +10,8 @@
 
 #include "cohort/core/error.hpp"
 #include "core/system/launch_env.hpp"
-#include "formats/predictor_file.hpp"
-#include "formats/timeline/run_timeline.hpp"
+#include "records/timeline/run_timeline.hpp"
+#include "sched/recorded/predictor_file.hpp"
 #include "sim/job/job_setup.hpp"
 #include "sim/job/virtual_job.hpp"
 #include "sim/result/observed.hpp"

@@ -6,7 +6,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
-#include "cohort/formats/network.hpp"
+#include "cohort/networks/network.hpp"
 #include "cohort/optim/schedule.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sim/simulation.hpp"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/trace.hpp"
+#include "sched/recorded/trace.hpp"
 
 namespace cohort {
 

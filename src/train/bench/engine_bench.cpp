@@ -13,8 +13,8 @@
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
+#include "core/tensor/cpu_team.hpp"
 #include "layers/product_speed.hpp"
-#include "tensor/cpu_team.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

@@ -12,7 +12,7 @@
 #include "comm/base/mpi_baseline.hpp"
 #include "core/system/launch_env.hpp"
 #include "core/system/process_usage.hpp"
-#include "tensor/cpu_team.hpp"
+#include "core/tensor/cpu_team.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

@@ -23,9 +23,9 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/lease.hpp"
 #include "cohort/data/loader.hpp"
-#include "cohort/formats/network.hpp"
+#include "cohort/networks/network.hpp"
 #include "core/system/process_usage.hpp"
-#include "session/model_input.hpp"
+#include "sched/session/model_input.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

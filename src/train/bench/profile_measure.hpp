@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cohort/formats/profile.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/optim/optimizer.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/tensor/precision.hpp"
 
 namespace cohort {

@@ -17,7 +17,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
-#include "cohort/formats/network.hpp"
+#include "cohort/networks/network.hpp"
 #include "train/checkpoint/checkpoint_format.hpp"
 #include "train/run/snapshot.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "formats/network/model_file.hpp"
+#include "data/networks/model_file.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/complete_transfers.hpp"
 #include "train/run/run_folder.hpp"

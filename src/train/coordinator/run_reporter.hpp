@@ -9,7 +9,7 @@
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/trainer.hpp"
-#include "session/effect_interpreter.hpp"
+#include "sched/session/effect_interpreter.hpp"
 #include "train/hooks/hook_list.hpp"
 #include "train/hooks/record_limit.hpp"
 #include "train/run/job_context.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cohort/core/clock.hpp"
-#include "session/training_session.hpp"
+#include "sched/session/training_session.hpp"
 #include "train/coordinator/control_server.hpp"
 #include "train/coordinator/run_reporter.hpp"
 #include "train/protocol/comm_context.hpp"

@@ -5,8 +5,8 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "formats/predictor_file.hpp"
-#include "formats/weights_file.hpp"
+#include "sched/recorded/predictor_file.hpp"
+#include "sched/recorded/weights_file.hpp"
 #include "train/run/earlier_part.hpp"
 #include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"

@@ -5,7 +5,7 @@
 
 #include "cohort/train/events.hpp"
 #include "cohort/train/trainer.hpp"
-#include "session/training_session.hpp"
+#include "sched/session/training_session.hpp"
 #include "train/coordinator/run_reporter.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/run/job_context.hpp"

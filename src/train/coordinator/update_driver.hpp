@@ -9,7 +9,7 @@
 #include "cohort/comm/messenger.hpp"
 #include "cohort/data/order.hpp"
 #include "cohort/model/replica.hpp"
-#include "session/effect_interpreter.hpp"
+#include "sched/session/effect_interpreter.hpp"
 #include "train/coordinator/push_times.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"

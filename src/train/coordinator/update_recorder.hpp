@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "cohort/data/order.hpp"
-#include "session/failed_samples.hpp"
+#include "sched/session/failed_samples.hpp"
 #include "train/coordinator/checkpoint_coordinator.hpp"
 #include "train/coordinator/evaluation/run_evaluations.hpp"
 #include "train/coordinator/modes/refined_consultation.hpp"

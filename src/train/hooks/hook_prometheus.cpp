@@ -15,7 +15,7 @@
 #include "core/log.hpp"
 #include "core/scores.hpp"
 #include "data/dataset/text_file.hpp"
-#include "formats/prometheus_text.hpp"
+#include "records/prometheus_text.hpp"
 #include "train/hooks/metrics_server.hpp"
 #include "train/run/run_folder.hpp"
 

@@ -14,8 +14,8 @@
 #include "core/log.hpp"
 #include "core/units.hpp"
 #include "data/dataset/text_file.hpp"
-#include "formats/recorded_load.hpp"
-#include "formats/trace.hpp"
+#include "sched/recorded/recorded_load.hpp"
+#include "sched/recorded/trace.hpp"
 #include "train/hooks/record_hook.hpp"
 #include "train/hooks/trace_recorder.hpp"
 

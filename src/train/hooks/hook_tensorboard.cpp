@@ -13,7 +13,7 @@
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
 #include "core/scores.hpp"
-#include "formats/tensorboard/event_file.hpp"
+#include "records/tensorboard/event_file.hpp"
 #include "train/run/run_folder.hpp"
 
 namespace cohort {

@@ -12,7 +12,7 @@
 #include "core/scores.hpp"
 #include "core/units.hpp"
 #include "data/dataset/text_file.hpp"
-#include "formats/timeline/run_timeline.hpp"
+#include "records/timeline/run_timeline.hpp"
 #include "train/hooks/record_hook.hpp"
 
 namespace cohort {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cohort/sched/telemetry.hpp"
-#include "formats/trace.hpp"
+#include "sched/recorded/trace.hpp"
 
 namespace cohort {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "cohort/core/clock.hpp"
-#include "formats/run/run_log.hpp"
+#include "records/run/run_log.hpp"
 #include "train/live/run_view.hpp"
 
 namespace cohort {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cohort/core/file_descriptor.hpp"
-#include "formats/run/run_log.hpp"
+#include "records/run/run_log.hpp"
 #include "train/live/run_view.hpp"
 #include "train/run/run_folder.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cohort/core/words.hpp"
-#include "formats/run/run_log.hpp"
+#include "records/run/run_log.hpp"
 
 namespace cohort {
 

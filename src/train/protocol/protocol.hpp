@@ -8,7 +8,7 @@
 #include "cohort/core/resource_use.hpp"
 #include "cohort/sched/plan.hpp"
 #include "core/bytes.hpp"
-#include "session/lease_order.hpp"
+#include "sched/session/lease_order.hpp"
 #include "train/protocol/push_outcomes.hpp"
 #include "train/protocol/shards.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sched/plan/ring_rules.hpp"
-#include "session/ring/round.hpp"
+#include "sched/session/ring/round.hpp"
 #include "train/protocol/protocol.hpp"
 
 // What coordinator and workers say to each other in a run with rings. A member takes part in

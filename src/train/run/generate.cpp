@@ -14,7 +14,7 @@
 #include "cohort/core/require.hpp"
 #include "cohort/core/rng.hpp"
 #include "cohort/tensor/device.hpp"
-#include "formats/network/model_file.hpp"
+#include "data/networks/model_file.hpp"
 #include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/run/job_context.hpp"
 

@@ -10,9 +10,9 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
-#include "cohort/formats/network.hpp"
+#include "cohort/networks/network.hpp"
 #include "core/units.hpp"
-#include "session/model_input.hpp"
+#include "sched/session/model_input.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 

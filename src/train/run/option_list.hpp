@@ -5,9 +5,9 @@
 
 #include "cohort/model/zoo.hpp"
 #include "cohort/train/options.hpp"
-#include "optim/option_list.hpp"
+#include "core/tensor/option_list.hpp"
+#include "layers/optim/option_list.hpp"
 #include "sched/modes/option_list.hpp"
-#include "tensor/option_list.hpp"
 
 // The list of TrainOptions, see core/options.hpp.
 namespace cohort {

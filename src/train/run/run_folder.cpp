@@ -16,7 +16,7 @@
 #include "core/log.hpp"
 #include "core/units.hpp"
 #include "data/hdf5/store.hpp"
-#include "formats/tensorboard/event_file.hpp"
+#include "records/tensorboard/event_file.hpp"
 #include "train/checkpoint/checkpoint_format.hpp"
 #include "train/run/snapshot.hpp"
 #include "train/worker/sleep_compute.hpp"

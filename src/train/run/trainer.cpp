@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
-#include "cohort/formats/network.hpp"
+#include "cohort/networks/network.hpp"
 #include "core/log.hpp"
 #include "data/hdf5/file_io.hpp"
 #include "train/coordinator/coordinator.hpp"

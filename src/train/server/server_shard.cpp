@@ -13,9 +13,9 @@
 #include "cohort/model/replica.hpp"
 #include "core/bf16.hpp"
 #include "core/profiler_range.hpp"
-#include "optim/look_ahead.hpp"
-#include "optim/vector_math.hpp"
-#include "tensor/cpu_team.hpp"
+#include "core/tensor/cpu_team.hpp"
+#include "layers/optim/look_ahead.hpp"
+#include "layers/optim/vector_math.hpp"
 
 namespace cohort {
 namespace {

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "optim/mean_gradient.hpp"
-#include "optim/released_copies.hpp"
-#include "tensor/buffer_pool.hpp"
+#include "core/tensor/buffer_pool.hpp"
+#include "layers/optim/mean_gradient.hpp"
+#include "layers/optim/released_copies.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/server/server_staging.hpp"
 #include "train/server/server_store.hpp"

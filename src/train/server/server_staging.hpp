@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cohort/comm/messenger.hpp"
-#include "tensor/buffer_pool.hpp"
+#include "core/tensor/buffer_pool.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/sparse_rows.hpp"

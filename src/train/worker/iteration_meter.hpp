@@ -8,7 +8,7 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/resource_use.hpp"
 #include "core/system/load_probe.hpp"
-#include "tensor/gpu_probe.hpp"
+#include "core/tensor/gpu_probe.hpp"
 
 namespace cohort {
 

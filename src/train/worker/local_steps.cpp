@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "optim/vector_math.hpp"
-#include "session/gradient_statistics.hpp"
+#include "layers/optim/vector_math.hpp"
+#include "sched/session/gradient_statistics.hpp"
 #include "train/protocol/protocol_ring.hpp"
 #include "train/run/job_context.hpp"
 #include "train/worker/worker_observer.hpp"

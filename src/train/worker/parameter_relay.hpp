@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cohort/comm/messenger.hpp"
-#include "tensor/buffer_pool.hpp"
+#include "core/tensor/buffer_pool.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol_node.hpp"
 

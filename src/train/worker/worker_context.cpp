@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/system/process_usage.hpp"
-#include "tensor/cuda.hpp"
+#include "core/tensor/cuda.hpp"
 #include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/run/job_context.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "core/profiler_range.hpp"
-#include "optim/vector_math.hpp"
+#include "layers/optim/vector_math.hpp"
 
 namespace cohort {
 

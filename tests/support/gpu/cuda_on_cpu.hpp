@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/cuda.hpp"
+#include "core/tensor/cuda.hpp"
 
 // Runs CUDA kernels on the CPU, thread by thread, so that a test sees their arithmetic on a machine
 // without a GPU. tests/tools/cuda_on_cpu.py makes a C++ file of a .cu that includes this first.

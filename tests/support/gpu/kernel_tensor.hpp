@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "tensor/cuda/elements.cuh"
+#include "core/tensor/cuda/elements.cuh"
 
 // What the tests of kernels over channels share: tensors of any element type, and their numbers.
 namespace cohort::cuda {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "model/executor.hpp"
+#include "layers/model/executor.hpp"
 #include "support/layers/reference_check.hpp"
 
 // Executors of one network on the CPU, with what a GPU would bring in its place.

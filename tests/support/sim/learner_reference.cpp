@@ -18,7 +18,7 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/lease.hpp"
 #include "cohort/model/zoo.hpp"
-#include "formats/network/model_file.hpp"
+#include "data/networks/model_file.hpp"
 #include "sched/engine/fire_sum.hpp"
 #include "sim/learner/learner.hpp"
 #include "sim/learner/learner_store.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/formats/profile.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "cohort/sim/simulation.hpp"
 #include "sim/scenario/trace.hpp"
 #include "support/core/temp_folder.hpp"

@@ -19,7 +19,7 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/train/options.hpp"
-#include "formats/network/model_file.hpp"
+#include "data/networks/model_file.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

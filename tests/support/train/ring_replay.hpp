@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "optim/look_ahead.hpp"
+#include "layers/optim/look_ahead.hpp"
 #include "support/train/ring_job.hpp"
 
 namespace cohort::test {

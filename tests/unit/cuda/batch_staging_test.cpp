@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "model/batch_staging.hpp"
+#include "layers/model/batch_staging.hpp"
 #include "support/gpu/whole_batch_rig.hpp"
 #include "support/train/lazy_device.hpp"
 

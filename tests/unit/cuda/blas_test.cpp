@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tensor/cuda_library.hpp"
 #include "layers/cuda/dnn/dnn_api.hpp"
 #include "layers/cuda/dnn/lstm_dnn.hpp"
-#include "tensor/cuda_library.hpp"
 
 namespace cohort::cuda {
 namespace {

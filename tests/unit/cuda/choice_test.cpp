@@ -8,9 +8,9 @@
 #include "cohort/comm/rank_map.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/device.hpp"
+#include "core/tensor/cuda/gpu_code.hpp"
 #include "gpu_on_cpu/machine.hpp"
 #include "support/core/message_of.hpp"
-#include "tensor/cuda/gpu_code.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/tensor/cuda/elements.cuh"
 #include "layers/cuda/kernels/dropout_kernels.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
 #include "layers/cuda/kernels/linear_kernels.hpp"
@@ -14,7 +15,6 @@
 #include "layers/cuda/kernels/matrix_kernels.hpp"
 #include "layers/cuda/kernels/weight_copies.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
-#include "tensor/cuda/elements.cuh"
 
 namespace cohort::cuda {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/element.hpp"
+#include "core/tensor/cuda.hpp"
+#include "core/tensor/cuda/brief_wait.hpp"
 #include "support/core/message_of.hpp"
-#include "tensor/cuda.hpp"
-#include "tensor/cuda/brief_wait.hpp"
 
 namespace cohort {
 namespace {

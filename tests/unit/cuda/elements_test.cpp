@@ -6,10 +6,10 @@
 #include <numeric>
 #include <vector>
 
+#include "core/tensor/cuda/elements.cuh"
 #include "layers/cuda/kernels/matrix_kernels.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
 #include "layers/cuda/rules/lstm_weights.hpp"
-#include "tensor/cuda/elements.cuh"
 
 namespace cohort::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "cohort/model/zoo.hpp"
-#include "model/recent_sizes.hpp"
+#include "layers/model/recent_sizes.hpp"
 #include "support/gpu/whole_batch_rig.hpp"
 
 namespace cohort::test {

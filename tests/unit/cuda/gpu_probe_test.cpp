@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "cohort/core/resource_use.hpp"
+#include "core/tensor/gpu_probe.hpp"
 #include "support/gpu/fake_nvml.hpp"
-#include "tensor/gpu_probe.hpp"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "comm/allreduce/nccl/nccl_table.hpp"
-#include "tensor/cuda_library.hpp"
+#include "core/tensor/cuda_library.hpp"
 
 namespace cohort {
 namespace {

@@ -1,8 +1,8 @@
 // The table by which a GPU tells what to do with a float of an update.
 #include <gtest/gtest.h>
 
-#include "optim/update_units.hpp"
-#include "optim/updates.hpp"
+#include "layers/optim/update_units.hpp"
+#include "layers/optim/updates.hpp"
 #include "support/optim/optimizer_run.hpp"
 
 namespace cohort {

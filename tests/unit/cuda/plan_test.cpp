@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "cohort/model/zoo.hpp"
-#include "model/loss_scale.hpp"
-#include "model/whole_batch_plan.hpp"
+#include "layers/model/loss_scale.hpp"
+#include "layers/model/whole_batch_plan.hpp"
 #include "support/gpu/whole_batch_rig.hpp"
 
 namespace cohort::test {

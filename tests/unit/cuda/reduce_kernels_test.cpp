@@ -7,7 +7,7 @@
 #include "support/gpu/cuda_on_cpu.hpp"
 
 // After it: on the CPU its functions are those of the names above.
-#include "tensor/cuda/reduce.cuh"
+#include "core/tensor/cuda/reduce.cuh"
 
 namespace cohort::cuda {
 namespace {

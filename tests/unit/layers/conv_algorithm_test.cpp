@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "cohort/layers/window.hpp"
+#include "core/tensor/cpu_team.hpp"
 #include "layers/cpu/conv/conv_dnnl.hpp"
 #include "layers/cpu/conv/conv_own.hpp"
 #include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/format_cpu.hpp"
-#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

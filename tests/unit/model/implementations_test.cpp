@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cohort/model/zoo.hpp"
-#include "model/execution_plan.hpp"
-#include "model/executor.hpp"
-#include "tensor/cpu_team.hpp"
+#include "core/tensor/cpu_team.hpp"
+#include "layers/model/execution_plan.hpp"
+#include "layers/model/executor.hpp"
 
 namespace cohort {
 namespace {

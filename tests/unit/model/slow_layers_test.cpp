@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cohort/model/zoo.hpp"
-#include "tensor/cpu_team.hpp"
+#include "core/tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

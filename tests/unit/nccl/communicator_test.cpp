@@ -12,7 +12,7 @@
 
 #include "cohort/core/error.hpp"
 #include "comm/allreduce/nccl/nccl_table.hpp"
-#include "tensor/cuda.hpp"
+#include "core/tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

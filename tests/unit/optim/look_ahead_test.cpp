@@ -1,6 +1,6 @@
 // Where parameters will be after a lag: against steps that are really made without gradients, and
 // against the formula in double precision.
-#include "optim/look_ahead.hpp"
+#include "layers/optim/look_ahead.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "optim/vector_math.hpp"
+#include "layers/optim/vector_math.hpp"
 
 #include <gtest/gtest.h>
 

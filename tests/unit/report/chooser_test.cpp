@@ -9,8 +9,8 @@
 
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
-#include "formats/weights_file.hpp"
 #include "report/fit/chooser_training.hpp"
+#include "sched/recorded/weights_file.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/sim/virtual_runs.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "formats/run/run_log.hpp"
+#include "records/run/run_log.hpp"
 #include "report/run/run_history.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/report/run_lines.hpp"

@@ -1,4 +1,4 @@
-#include "session/failed_samples.hpp"
+#include "sched/session/failed_samples.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 #include "cohort/sched/noise_scale.hpp"
 #include "sched/engine/fire_sum.hpp"
-#include "session/gradient_statistics.hpp"
+#include "sched/session/gradient_statistics.hpp"
 
 namespace cohort {
 namespace {

@@ -1,4 +1,4 @@
-#include "session/lease_dispatcher.hpp"
+#include "sched/session/lease_dispatcher.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

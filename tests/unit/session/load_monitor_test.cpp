@@ -1,5 +1,5 @@
 // The desk: what it is told comes together in the view; forecasts only from a predictor.
-#include "session/load_monitor.hpp"
+#include "sched/session/load_monitor.hpp"
 
 #include <gmock/gmock.h>
 

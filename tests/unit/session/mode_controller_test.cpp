@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "session/mode_controller.hpp"
+#include "sched/session/mode_controller.hpp"
 
 namespace cohort {
 namespace {

@@ -1,5 +1,5 @@
 // What the next round of a ring is, and how its members change, without ranks and without time.
-#include "session/ring/ring.hpp"
+#include "sched/session/ring/ring.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The rules of parameter servers, without ranks, a clock or a cluster.
-#include "session/server_scheduler.hpp"
+#include "sched/session/server_scheduler.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

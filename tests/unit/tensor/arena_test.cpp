@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cohort/core/rng.hpp"
-#include "tensor/arena.hpp"
+#include "core/tensor/arena.hpp"
 
 namespace cohort {
 namespace {

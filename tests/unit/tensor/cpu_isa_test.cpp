@@ -1,4 +1,4 @@
-#include "tensor/cpu_isa.hpp"
+#include "core/tensor/cpu_isa.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
-#include "formats/network/model_file.hpp"
+#include "data/networks/model_file.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "session/mode_controller.hpp"
+#include "sched/session/mode_controller.hpp"
 
 namespace cohort {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "session/training_session.hpp"
+#include "sched/session/training_session.hpp"
 #include "train/coordinator/modes/predictor_refiner.hpp"
 
 namespace cohort {

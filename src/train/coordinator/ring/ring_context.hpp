@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "session/ring/ring.hpp"
+#include "sched/session/ring/ring.hpp"
 #include "train/coordinator/ring/ring_ids.hpp"
 #include "train/coordinator/update_driver.hpp"
 #include "train/protocol/comm_context.hpp"

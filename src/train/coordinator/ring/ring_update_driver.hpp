@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "session/ring/ring.hpp"
+#include "sched/session/ring/ring.hpp"
 #include "train/coordinator/ring/ring_context.hpp"
 #include "train/coordinator/ring/ring_gradients.hpp"
 #include "train/coordinator/ring/ring_leases.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "session/ring/round_scheduler.hpp"
+#include "sched/session/ring/round_scheduler.hpp"
 #include "train/coordinator/ring/ring_context.hpp"
 #include "train/coordinator/ring/ring_gradients.hpp"
 #include "train/coordinator/ring/ring_leases.hpp"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "session/server_scheduler.hpp"
+#include "sched/session/server_scheduler.hpp"
 #include "train/coordinator/servers/payload_router.hpp"
 #include "train/coordinator/servers/shard_moves.hpp"
 #include "train/coordinator/update_driver.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cohort/core/clock.hpp"
-#include "session/server_scheduler.hpp"
+#include "sched/session/server_scheduler.hpp"
 #include "train/coordinator/servers/order_sender.hpp"
 #include "train/coordinator/servers/payload_router.hpp"
 #include "train/coordinator/servers/push_arrivals.hpp"

@@ -12,7 +12,7 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
-#include "data/import/csv_text.hpp"
+#include "data/text/csv_text.hpp"
 #include "sched/plan/push_tree.hpp"
 #include "train/coordinator/push_times.hpp"
 

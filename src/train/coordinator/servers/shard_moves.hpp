@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sched/servers/shard_balancer.hpp"
-#include "session/training_session.hpp"
+#include "sched/session/training_session.hpp"
 #include "train/coordinator/servers/payload_router.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/run/job_context.hpp"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "optim/vector_math.hpp"
+#include "layers/optim/vector_math.hpp"
 
 namespace cohort {
 

@@ -13,8 +13,8 @@
 #include "cohort/core/error.hpp"
 #include "core/bf16.hpp"
 #include "core/profiler_range.hpp"
-#include "optim/look_ahead.hpp"
-#include "optim/vector_math.hpp"
+#include "layers/optim/look_ahead.hpp"
+#include "layers/optim/vector_math.hpp"
 #include "sched/plan/ring_rules.hpp"
 #include "train/run/snapshot.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "data/hdf5/file_io.hpp"
-#include "optim/vector_math.hpp"
+#include "layers/optim/vector_math.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "optim/vector_math.hpp"
+#include "layers/optim/vector_math.hpp"
 
 namespace cohort {
 

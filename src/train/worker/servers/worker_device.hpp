@@ -8,7 +8,7 @@
 
 #include "cohort/model/trainable_model.hpp"
 #include "cohort/tensor/device.hpp"
-#include "optim/device_math.hpp"
+#include "layers/optim/device_math.hpp"
 #include "train/faults/injection.hpp"
 
 namespace cohort {

@@ -11,7 +11,7 @@
 #include "cohort/core/rng.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "data/hdf5/store.hpp"
-#include "formats/predictor_file.hpp"
+#include "sched/recorded/predictor_file.hpp"
 #include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
-#include "cohort/formats/profile.hpp"
 #include "cohort/model/zoo.hpp"
+#include "cohort/recorded/profile.hpp"
 #include "data/dataset/text_file.hpp"
 #include "support/core/temp_folder.hpp"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "optim/vector_math.hpp"
+#include "layers/optim/vector_math.hpp"
 #include "support/sim/learner_run.hpp"
 
 namespace cohort {

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "optim/vector_math.hpp"
-#include "optim/weighted_sum.hpp"
-#include "session/gradient_statistics.hpp"
+#include "layers/optim/vector_math.hpp"
+#include "layers/optim/weighted_sum.hpp"
+#include "sched/session/gradient_statistics.hpp"
 #include "support/sim/learner_run.hpp"
 
 namespace cohort {

@@ -5,8 +5,8 @@
 #include "cohort/core/error.hpp"
 #include "cohort/train/events.hpp"
 #include "cohort/train/options.hpp"
-#include "session/load_monitor.hpp"
-#include "session/mode_controller.hpp"
+#include "sched/session/load_monitor.hpp"
+#include "sched/session/mode_controller.hpp"
 #include "train/coordinator/lost_workers.hpp"
 
 namespace cohort {

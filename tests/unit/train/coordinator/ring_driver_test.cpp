@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cmath>
 
-#include "session/gradient_statistics.hpp"
+#include "sched/session/gradient_statistics.hpp"
 #include "support/train/ring_replay.hpp"
 
 namespace cohort {

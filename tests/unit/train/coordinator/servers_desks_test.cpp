@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "session/lease_dispatcher.hpp"
+#include "sched/session/lease_dispatcher.hpp"
 #include "train/coordinator/servers/node_aggregation.hpp"
 #include "train/coordinator/servers/push_arrivals.hpp"
 

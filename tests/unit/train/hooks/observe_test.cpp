@@ -10,9 +10,9 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/train/hooks.hpp"
-#include "formats/tensorboard/event_file.hpp"
+#include "records/tensorboard/event_file.hpp"
 #include "support/core/temp_folder.hpp"
-#include "support/formats/timeline_check.hpp"
+#include "support/records/timeline_check.hpp"
 #include "support/train/fake_train_control.hpp"
 
 namespace cohort {

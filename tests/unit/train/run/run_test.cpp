@@ -13,7 +13,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/train/trainer.hpp"
-#include "formats/network/model_file.hpp"
+#include "data/networks/model_file.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/data/tiny_dataset.hpp"
 #include "train/run/snapshot.hpp"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "optim/look_ahead.hpp"
+#include "layers/optim/look_ahead.hpp"
 #include "support/train/server_pushes.hpp"
 
 namespace cohort {

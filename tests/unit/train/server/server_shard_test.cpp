@@ -10,7 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
-#include "optim/look_ahead.hpp"
+#include "layers/optim/look_ahead.hpp"
 #include "support/train/server_pushes.hpp"
 #include "train/server/busy_time.hpp"
 

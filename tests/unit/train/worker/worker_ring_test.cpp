@@ -11,7 +11,7 @@
 #include <set>
 
 #include "cohort/core/error.hpp"
-#include "optim/vector_math.hpp"
+#include "layers/optim/vector_math.hpp"
 #include "support/train/worker_ring_rig.hpp"
 #include "train/protocol/protocol_ring.hpp"
 #include "train/run/snapshot.hpp"

@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "optim/vector_math.hpp"
-#include "session/gradient_statistics.hpp"
+#include "layers/optim/vector_math.hpp"
+#include "sched/session/gradient_statistics.hpp"
 #include "support/train/worker_rig.hpp"
 #include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/protocol/protocol_ring.hpp"
