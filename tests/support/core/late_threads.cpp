@@ -18,8 +18,8 @@
 namespace {
 
 constexpr int kLateMs = 400;
-constexpr int kDawdleMs = 8;
-constexpr unsigned kDawdleOneIn = 40;  // waits and locks of a thread that dawdles
+constexpr int kDawdleMs = 12;
+constexpr unsigned kDawdleOneIn = 300;  // waits and locks of a thread that dawdles
 
 bool takes_part = false;
 
