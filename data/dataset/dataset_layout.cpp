@@ -5,7 +5,7 @@
 #include "cohort/core/output.hpp"
 #include "core/units.hpp"
 
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "data/hdf5/hdf5_attributes.hpp"
 
 #include <fmt/format.h>

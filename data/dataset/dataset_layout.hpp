@@ -2,7 +2,7 @@
 
 #include "cohort/data/sample_source.hpp"
 
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "data/hdf5/hdf5_handle.hpp"
 
 #include <cstdint>

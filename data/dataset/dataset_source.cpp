@@ -3,8 +3,8 @@
 #include "cohort/data/dataset.hpp"
 
 #include "data/dataset/dataset_layout.hpp"
+#include "data/file/file_io.hpp"
 #include "data/hdf5/child_trial.hpp"
-#include "data/hdf5/file_io.hpp"
 #include "data/hdf5/hdf5_attributes.hpp"
 
 #include <fmt/format.h>

@@ -12,7 +12,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "cohort/core/rng.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "data/shipped/shipped_file.hpp"
 #include "data/text/csv_text.hpp"
 

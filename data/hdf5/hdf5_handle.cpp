@@ -10,7 +10,7 @@
 #include <functional>
 #include <numeric>
 
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 
 namespace cohort {
 

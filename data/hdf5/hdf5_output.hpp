@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cohort/data/hdf5_thread.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "data/hdf5/hdf5_handle.hpp"
 
 namespace cohort {

@@ -34,11 +34,6 @@ struct StoreStamp {
 /// An attribute's value.
 using StoreValue = std::variant<std::string, double, std::int64_t, std::uint64_t>;
 
-/// Files are written under a temporary name and a process that is killed leaves it behind. Deletes
-/// those in `folder` of files whose name starts with `name` and that no process has open any more.
-/// Returns the names of the deleted files; files that cannot be deleted or checked stay.
-std::vector<std::string> remove_stale_temporaries(const std::string& folder, std::string_view name);
-
 /// Element types of arrays.
 using StoreElement = std::variant<float, double, std::int64_t, std::uint64_t, std::byte>;
 template <class T>

@@ -2,7 +2,7 @@
 
 #include "data/hdf5/store.hpp"
 
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 
 #include <hdf5.h>
 

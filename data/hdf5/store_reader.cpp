@@ -2,7 +2,7 @@
 #include "core/units.hpp"
 #include "data/hdf5/store.hpp"
 
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "data/hdf5/hdf5_attributes.hpp"
 #include "data/hdf5/hdf5_handle.hpp"
 #include "data/hdf5/store_block.hpp"

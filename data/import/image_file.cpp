@@ -4,7 +4,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "data/import/image_codec.hpp"
 #include "data/import/import_formats.hpp"
 

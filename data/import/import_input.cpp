@@ -3,7 +3,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "data/import/zip_member.hpp"
 
 struct gzFile_s;  // of zlib

@@ -5,8 +5,8 @@
 #include "cohort/core/output.hpp"
 #include "core/units.hpp"
 
-#include "data/dataset/text_file.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
+#include "data/file/text_file.hpp"
 #include "data/import/import_formats.hpp"
 
 #include <fmt/format.h>

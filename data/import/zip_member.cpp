@@ -5,7 +5,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "data/import/import_formats.hpp"
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "data/networks/model_file.hpp"
 #include "data/networks/named_tensors.hpp"
 

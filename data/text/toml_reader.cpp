@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "cohort/core/error.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 
 namespace cohort {
 namespace {

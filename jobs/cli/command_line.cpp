@@ -9,9 +9,8 @@
 #include "cohort/core/version.hpp"
 #include "core/suggestion.hpp"
 #include "jobs/cli/config_file.hpp"
+#include "jobs/cli/facts.hpp"
 #include "jobs/cli/option_texts.hpp"
-#include "jobs/commands/commands.hpp"
-#include "jobs/commands/facts.hpp"
 
 namespace cohort {
 namespace {
@@ -64,19 +63,12 @@ void check_command_words(const CLI::App& root, const std::vector<std::string>& a
 
 }  // namespace
 
-CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "cohort") {
+CommandLine::CommandLine(const std::function<void(const CommandGroup&)>& add_commands)
+    : app_("Trains neural networks data-parallel.", "cohort") {
     app_.set_version_flag("--version",
                           [] { return fmt::format("{}", fmt::join(build_facts(), "\n")); });
     app_.require_subcommand(1);
-    const CommandGroup all(*this, app_);
-    for (const auto add_commands :
-         {add_train_command, add_simulate_command, add_fleet_command, add_eval_command,
-          add_export_command, add_generate_command, add_import_command, add_sweep_command,
-          add_report_command, add_info_command, add_ctl_command, add_top_command,
-          add_profile_command, add_chooser_commands, add_predictor_commands, add_trace_commands,
-          add_bench_commands}) {
-        add_commands(all);
-    }
+    add_commands({*this, app_});
 }
 
 CommandGroup CommandGroup::group(const std::string& name, const std::string& description) const {

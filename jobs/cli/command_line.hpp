@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -66,7 +67,8 @@ private:
 /// The command tree with all options. Order of precedence: default < config file < command line.
 class CommandLine {
 public:
-    CommandLine();
+    /// @param add_commands  adds all commands to the group that it is given
+    explicit CommandLine(const std::function<void(const CommandGroup&)>& add_commands);
 
     /// Parses and runs the command that was asked for.
     /// Errors: CLI::ParseError (help and version requests included), UsageError and FileError for

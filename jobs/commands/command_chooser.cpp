@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/fit/chooser_training.hpp"

@@ -19,10 +19,10 @@
 #include "core/units.hpp"
 #include "fleet/real_fleet.hpp"
 #include "fleet/train_jobs.hpp"
+#include "jobs/cli/facts.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/stop_signal.hpp"
 #include "jobs/commands/commands.hpp"
-#include "jobs/commands/facts.hpp"
 
 namespace cohort {
 namespace {

@@ -12,9 +12,9 @@
 #include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/import.hpp"
+#include "jobs/cli/facts.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
-#include "jobs/commands/facts.hpp"
 
 namespace cohort {
 namespace {

@@ -5,9 +5,9 @@
 #include "cohort/model/slow_layers.hpp"
 #include "cohort/networks/network.hpp"
 #include "cohort/tensor/device.hpp"
+#include "jobs/cli/facts.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
-#include "jobs/commands/facts.hpp"
 #include "sched/session/model_input.hpp"
 #include "train/bench/engine_bench.hpp"
 

@@ -8,7 +8,7 @@
 #include "cohort/sched/job_limits.hpp"
 #include "core/tensor/option_list.hpp"
 #include "core/units.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "train/bench/profile_measure.hpp"

@@ -10,7 +10,7 @@
 #include "cohort/sim/simulation.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/page/page.hpp"

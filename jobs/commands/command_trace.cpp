@@ -11,7 +11,7 @@
 #include "cohort/sched/job_limits.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "sim/scenario/trace.hpp"

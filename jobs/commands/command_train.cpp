@@ -9,16 +9,16 @@
 #include "core/log.hpp"
 #include "core/scores.hpp"
 #include "core/units.hpp"
+#include "jobs/cli/facts.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/resume_command.hpp"
 #include "jobs/cli/stop_signal.hpp"
 #include "jobs/commands/commands.hpp"
-#include "jobs/commands/facts.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/run/job_context.hpp"
 #include "train/run/option_list.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {

@@ -11,8 +11,8 @@
 #include "cohort/train/events.hpp"
 #include "core/scores.hpp"
 #include "core/units.hpp"
-#include "jobs/commands/facts.hpp"
-#include "train/coordinator/modes/decision_json.hpp"
+#include "jobs/cli/facts.hpp"
+#include "records/run/decision_json.hpp"
 #include "train/run/run_records.hpp"
 
 namespace cohort {

@@ -1,4 +1,4 @@
-#include "jobs/cli/program.hpp"
+#include "jobs/main/program.hpp"
 
 int main(int argc, char** argv) {
     return cohort::run_program(argc, argv);

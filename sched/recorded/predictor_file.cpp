@@ -8,7 +8,7 @@
 
 #include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "data/hdf5/store.hpp"
 #include "sched/recorded/shipped.hpp"
 

@@ -8,7 +8,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "cohort/sched/job_limits.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "data/text/csv_text.hpp"
 
 namespace cohort {

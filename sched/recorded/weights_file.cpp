@@ -8,7 +8,7 @@
 #include "cohort/core/limits.hpp"
 #include "cohort/core/output.hpp"
 #include "cohort/sched/rate_regressor.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "data/text/toml_reader.hpp"
 #include "sched/recorded/shipped.hpp"
 

@@ -103,8 +103,8 @@ if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
   cohort_test_properties(cuda_code)
   # A build without the toolkit finds every symbol that this one has from its CUDA files.
   file(GLOB cohort_stubs CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/core/cuda_none.cpp ${PROJECT_SOURCE_DIR}/core/tensor/cuda_none.cpp
-    ${PROJECT_SOURCE_DIR}/layers/optim/cuda_none.cpp ${PROJECT_SOURCE_DIR}/layers/kernels_no_cuda.cpp
+    ${PROJECT_SOURCE_DIR}/core/cuda_none.cpp ${PROJECT_SOURCE_DIR}/*/*/cuda_none.cpp
+    ${PROJECT_SOURCE_DIR}/layers/kernels_no_cuda.cpp
     ${PROJECT_SOURCE_DIR}/comm/allreduce/nccl/no_nccl.cpp)
   add_library(cohort_stubs OBJECT ${cohort_stubs})
   target_link_libraries(cohort_stubs PRIVATE cohort_build_settings fmt::fmt)

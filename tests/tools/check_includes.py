@@ -33,16 +33,30 @@ ARROWS = {
     "jobs": ["report", "fleet"],
     "python": ["jobs"],
 }
-# Floors, the ground first: folders of the top level. A module may include those of its own floor and of lower ones.
+# Floors, the ground first: folders of the top level. No arrow runs up.
 FLOORS = (("core",), ("layers", "comm"), ("data",), ("sched",), ("src",), ("jobs",), ("python",))
-# Modules that are a room of another one's folder; each folder of src is a module, and so is what else is on a floor.
-ROOMS = {
+# Modules in the folder of another one; each folder of src is a module, and so is what else is on a floor.
+INNER = {
     "tensor": "core/tensor",
     "model": "layers/model",
     "optim": "layers/optim",
     "networks": "data/networks",
     "session": "sched/session",
     "recorded": "sched/recorded",
+}
+# Rooms of each module's folder, from the left to the right: a room includes those to its left. Sources that lie in the
+# folder itself may include all, and be included.
+ROOM_ORDER = {
+    "core": ("system", "cuda"),
+    "layers": ("cpu", "cuda"),
+    "comm": ("base", "transfer", "world", "allreduce"),
+    "data": ("shipped", "file", "text", "hdf5", "dataset", "loader", "import"),
+    "sched": ("plan", "engine", "telemetry", "predict", "cost", "servers", "fleet", "modes"),
+    "sim": ("scenario", "cluster", "learner", "result", "job", "fleet"),
+    "report": ("fit", "sweep", "page", "run"),
+    "train": ("protocol", "faults", "checkpoint", "run", "hooks", "live", "server", "worker", "fit", "bench",
+              "coordinator"),
+    "jobs": ("cli", "commands", "main"),
 }
 
 # external headers: what they are, their names, and the modules whose private code may have them.
@@ -88,7 +102,7 @@ def module_of(relative):
     parts = relative.parts
     if parts[:2] == ("include", "cohort"):
         return parts[2]
-    for module, folder in ROOMS.items():
+    for module, folder in INNER.items():
         if relative.as_posix().startswith(folder + "/"):
             return module
     if parts[0] == "src":
@@ -98,15 +112,36 @@ def module_of(relative):
 
 def floor_of(module):
     """0 is the ground."""
-    folder = ROOMS.get(module, module).split("/")[0]
-    above = [number for number, floor in enumerate(FLOORS) if folder in floor]
-    return above[0] if above else FLOORS.index(("src",))
+    folder = INNER.get(module, module).split("/")[0]
+    folder = folder if any(folder in floor for floor in FLOORS) else "src"
+    return next(number for number, floor in enumerate(FLOORS) if folder in floor)
 
 
 def arrows_up(arrows):
     """Arrows of the architecture to a module on a higher floor."""
     return [f"{module} -> {other} runs up a floor"
             for module, others in arrows.items() for other in others if floor_of(other) > floor_of(module)]
+
+
+def room_of(relative):
+    """The folder in its module's one in which a source lies; None: in the module's itself, or a public header."""
+    module = module_of(relative)
+    depth = len(INNER[module].split("/")) if module in INNER else 2 if relative.parts[0] == "src" else 1
+    return relative.parts[depth] if relative.parts[0] != "include" and len(relative.parts) > depth + 1 else None
+
+
+def room_violation(relative, other):
+    """Both are of one module."""
+    order = ROOM_ORDER.get(module_of(relative))
+    mine, its = room_of(relative), room_of(other)
+    if order is None or mine is None or its is None or mine == its:
+        return None
+    for room in (mine, its):
+        if room not in order:
+            return f"{room} is not a room of {module_of(relative)}; ROOM_ORDER has them"
+    if order.index(its) > order.index(mine):
+        return f"{mine} -> {its} runs to the right; rooms of {module_of(relative)}: {', '.join(order)}"
+    return None
 
 
 def arrow(module, other):
@@ -127,14 +162,14 @@ def external_violation(module, relative, header):
     return None
 
 
-def included_module(root, path, header):
-    """The module a header of ours belongs to, or None when it is not ours."""
+def included_file(root, path, header):
+    """The place in the tree of a header of ours, or None when it is not ours."""
     if header.startswith("cohort/"):
-        return header.split("/")[1]
+        return pathlib.Path("include") / header
     for folder in (root, root / "src", path.parent):
         file = (folder / header).resolve()
         if file.is_file() and root in file.parents:
-            return module_of(file.relative_to(root))
+            return file.relative_to(root)
     return None
 
 
@@ -149,9 +184,12 @@ def check_line(root, path, module, line):
     problem = external_violation(module, relative, header)
     if problem or not quoted:
         return problem
-    other = included_module(root, path, header)
-    if other is None or other == module:
+    file = included_file(root, path, header)
+    other = module_of(file) if file is not None else None
+    if other is None:
         return None
+    if other == module:
+        return room_violation(relative, file)
     if other not in ALLOWED[module]:
         return arrow(module, other)
     if relative.parts[0] == "include" and not header.startswith("cohort/"):
@@ -200,6 +238,7 @@ PLANTED = {
     "core/tensor/b.cpp": ("#include <cuda_runtime.h>\n", ":1: tensor -> CUDA"),
     "core/tensor/cuda/device.cpp": ("#include <cuda_runtime.h>\n", None),
     "core/tensor/secret.hpp": ("", None),
+    "core/peeps.cpp": ('#include "core/tensor/secret.hpp"\n', ":1: core -> tensor"),
     "core/system/launch_env.cpp": ('const char* x = std::getenv("X");\n', None),
     "core/other.cpp": ('const char* x = std::getenv("X");\n', ":1: reads the environment"),
     "layers/conv.cpp": ('#include "cohort/comm/x.hpp"\n', ":1: layers -> comm"),
@@ -221,6 +260,12 @@ PLANTED = {
     "sched/plan/y.hpp": ("", None),
     "data/networks/model.cpp": ('#include "cohort/model/x.hpp"\n', None),
     "data/import.cpp": ('#include "cohort/model/x.hpp"\n', ":1: data -> model"),
+    "src/train/worker/w.hpp": ('#include "train/run/r.hpp"\n', None),
+    "src/train/run/r.hpp": ('#include "train/worker/w.hpp"\n', ":1: run -> worker runs to the right"),
+    "src/train/attic/a.cpp": ('#include "train/run/r.hpp"\n', ":1: attic is not a room of train"),
+    "src/train/top.cpp": ('#include "train/worker/w.hpp"\n', None),
+    "comm/world/w.hpp": ("", None),
+    "comm/base/b.cpp": ('#include "comm/world/w.hpp"\n', ":1: base -> world runs to the right"),
     "src/records/log.cpp": ('#include "cohort/sched/x.hpp"\n#include "cohort/train/x.hpp"\n', ":2: records -> train"),
     "layers/model/deep.cpp": ('#include "cohort/core/a.hpp"\n#include "cohort/layers/a.hpp"\n', None),
     "layers/model/up.cpp": ('#include "cohort/train/a.hpp"\n', ":1: model -> train"),

@@ -22,6 +22,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -32,6 +33,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE / "lint_headers"
 CONFIG = HERE.parent.parent / ".clang-tidy"
 FOLDERS = ("core", "src", "layers", "comm", "sched", "data", "jobs")
+OUR_HEADERS = rf"/(include/cohort|{'|'.join(FOLDERS)}|tests)/.*\.hpp$"
 FILES_PER_UNIT = 10
 LAST_COMMITS = 20  # of main, where there is no branch whose changes could be told
 SHARE = 8  # without any history so many commits lint all sources, each one part
@@ -85,20 +87,35 @@ def sources_for(header, root, sources):
 
 
 def changed_names(root, base):
-    """Files that differ from the commit by more than their place, the headers that they include, or the place of
-    headers that clang-tidy looks at."""
-    lines = ("--ignore-matching-lines=^#include", "--ignore-matching-lines=^HeaderFilterRegex")
-    said = git(root, "diff", "--numstat", "-z", "--find-renames", "--diff-filter=d", *lines, base)
-    fields = iter((said or "").split("\0"))
-    names = []
+    """Files that differ from the commit by more than where they or the headers that they include lie, and than
+    .clang-tidy's filter of headers, which lint() does not use."""
+    ignored = ("--ignore-matching-lines=^#include", "--ignore-matching-lines=^HeaderFilterRegex")
+    said = [git(root, "diff", "--numstat", "-z", "--find-renames", "--diff-filter=d", *options, base)
+            for options in ((), ignored)]
+    if None in said:
+        sys.exit(f"git cannot compare the tree with {base}")
+    whole, code = (list(changes(text)) for text in said)
+    counted = {new for _, new, lines in code if lines}
+
+    def includes_others(old, new):
+        return included(git(root, "show", f"{base}:{old or new}") or "") != included((root / new).read_text())
+
+    return sorted(new for old, new, lines in whole if lines and (new in counted or includes_others(old, new)))
+
+
+def included(text):
+    """The headers that a source includes, without their folders."""
+    return sorted(re.split(r"[/<\"]", line.rstrip('"> '))[-1] for line in text.split("\n") if line.startswith("#include"))
+
+
+def changes(text):
+    """(old name or None, name, whether lines changed) of what git diff --numstat -z has printed."""
+    fields = iter(text.split("\0"))
     for field in fields:
-        added, deleted, name = (field.split("\t") + ["", ""])[:3]
-        if added and not name:  # a renamed file: its old name and its new one follow
-            next(fields)
-            name = next(fields)
-        if name and (added, deleted) != ("0", "0"):
-            names.append(name)
-    return names
+        if field:
+            added, deleted, name = field.split("\t", 2)
+            old = None if name else next(fields)  # a renamed file: its old name and its new one follow
+            yield old, name or next(fields), (added, deleted) != ("0", "0")
 
 
 def changed(root, commands):
@@ -173,7 +190,7 @@ def tidy(tool, flags, directory, files, checks=()):
         database = [{"directory": directory, "file": str(source), "arguments": words}]
         (pathlib.Path(folder) / "compile_commands.json").write_text(json.dumps(database))
         done = subprocess.run(
-            [tool, "-p", folder, "--quiet", f"--config-file={CONFIG}", *checks,
+            [tool, "-p", folder, "--quiet", f"--config-file={CONFIG}", f"--header-filter={OUR_HEADERS}", *checks,
              "--extra-arg=-Wno-unknown-warning-option", f"--extra-arg=-isystem{HEADERS}",
              *(f"--extra-arg={word}" for option in ANALYZER for word in ("-Xclang", option)), str(source)],
             capture_output=True, text=True, check=False)
@@ -228,12 +245,21 @@ def shows_changes(root, commands):
     (root / "sched/clean.cpp").write_text("")
     assert git(root, "mv", "sched/place.cpp", "sched/moved.cpp") is not None
     moved = root / "sched/moved.cpp"
-    moved.write_text(moved.read_text().replace("<cmath>", "<math.h>"))
+    moved.write_text(moved.read_text().replace('<cmath>', '"a/cmath"'))
     assert git(root, *author, "commit", "-qam", "2") is not None
     assert changed_names(root, "HEAD~1") == ["sched/clean.cpp"]
     assert changed(root, commands) == ["sched/clean.cpp"]
     moved.write_text(moved.read_text() + "int seven() { return 7; }\n")
     assert changed_names(root, "HEAD") == ["sched/moved.cpp"]
+    assert git(root, "checkout", "-q", "--", "sched/moved.cpp") is not None
+    moved.write_text(moved.read_text().replace('#include "a/cmath"\n', ""))
+    assert changed_names(root, "HEAD") == ["sched/moved.cpp"], "an include alone, in its place"
+    assert git(root, "checkout", "-q", "--", "sched/moved.cpp") is not None
+    try:
+        changed_names(root, "nonexistent")
+        raise AssertionError("a comparison that fails passes for no change")
+    except SystemExit:
+        pass
     assert git(root, "checkout", "-qb", "branch") is not None
     (root / "sched/name.hpp").write_text("")
     assert git(root, *author, "commit", "-qam", "3") is not None

@@ -87,7 +87,7 @@ def main():
                               capture_output=True, text=True).stdout
     found = undocumented(markdown, (root / "docs/options.md").read_text())
     shared = [path for folder in ("layers/optim", "data/networks", "sched", "src/records")
-              for path in (root / folder).rglob("*.cpp")]
+              for path in (root / folder).rglob("*.cpp") if "session" not in path.parts]
     for struct, command, header, folder, others in (
             ("TrainOptions", "train", "train/options.hpp", "src/train", PROGRAMS_ONLY),
             ("SimulateOptions", "simulate", "sim/simulation.hpp", "src/sim", TRAIN_ONLY | PROGRAMS_ONLY)):

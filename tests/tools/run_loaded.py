@@ -10,7 +10,8 @@
 Busy processes have the tests' priority and never wait. With --slow, ranks with odd numbers of all jobs get a low
 priority soon after their start, so that beside busy processes they run at a small part of the others' speed. With
 --late, threads and processes of the build's programs start late, and some sleep before locks and after waits
-(tests/support/core/late_threads.cpp): orders of events that a busy machine shows once in a thousand runs; it costs no processor time.
+(tests/support/core/late_threads.cpp). This brings orders of events that a busy machine shows once in a thousand runs,
+and sleeping costs no processor time.
 Prints each failure as it comes, after each round the end of its output, then a table of the tests that failed, and
 which came nearest to their limit. The exit code is 1 when a test failed.
 """
@@ -95,13 +96,17 @@ class LateThreads:
         self._library = folder / "late_threads.so"
 
     def __enter__(self):
+        if re.search("^COHORT_SANITIZE:STRING=.", pathlib.Path(self._build, "CMakeCache.txt").read_text(), re.MULTILINE):
+            sys.exit("--late: a sanitizer's library must be the first one of a program; take a build without")
         source = pathlib.Path(__file__).resolve().parents[1] / "support/core/late_threads.cpp"
         subprocess.run(["c++", "-std=c++20", "-O2", "-shared", "-fPIC", source, "-o", self._library, "-ldl"], check=True)
-        os.environ["LD_PRELOAD"] = str(self._library)
+        self._before = os.environ.get("LD_PRELOAD", "")
+        os.environ["LD_PRELOAD"] = f"{self._library} {self._before}".strip()
         os.environ["LATE_THREADS_BELOW"] = self._build
 
     def __exit__(self, *_):
-        del os.environ["LD_PRELOAD"], os.environ["LATE_THREADS_BELOW"]
+        os.environ["LD_PRELOAD"] = self._before
+        del os.environ["LATE_THREADS_BELOW"]
 
 
 def limits(build):

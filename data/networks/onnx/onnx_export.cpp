@@ -9,7 +9,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/version.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "data/networks/onnx/onnx_import.hpp"
 #include "data/networks/onnx/onnx_writer.hpp"
 

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 
 namespace cohort {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "cohort/core/error.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "records/run/run_line.hpp"
 
 namespace cohort {

@@ -11,7 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "core/system/run_lock.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "report/sweep/child_pool.hpp"
 
 namespace cohort {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "cohort/core/statistics.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 
 namespace cohort {
 namespace {

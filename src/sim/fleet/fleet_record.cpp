@@ -11,7 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "cohort/sim/fleet.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 
 namespace cohort {
 namespace {

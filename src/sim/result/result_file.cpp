@@ -14,6 +14,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
+#include "data/file/file_io.hpp"
 #include "data/hdf5/store.hpp"
 #include "data/text/csv_text.hpp"
 #include "sim/result/result_fields.hpp"
@@ -36,6 +37,14 @@ template <class T>
 using Stored = std::conditional_t<
     std::is_floating_point_v<T> || IsOptional<T>::value, double,
     std::conditional_t<std::is_same_v<T, std::uint64_t>, std::uint64_t, std::int64_t>>;
+
+/// The last value of the enumerations that rows hold.
+constexpr LaneSpan::Kind last_of(LaneSpan::Kind /*type*/) {
+    return LaneSpan::Kind::kLost;
+}
+constexpr StragglerCause last_of(StragglerCause /*type*/) {
+    return StragglerCause::kGpuShared;
+}
 
 template <class T>
 Stored<T> to_stored(const T& value) {
@@ -217,13 +226,24 @@ public:
                 });
             }
         } else if (file_.contains(path)) {
-            fill(rows, file_.get<Stored<Field>>(path), path, [&column](auto number, Row& row) {
+            fill(rows, file_.get<Stored<Field>>(path), path, [&](auto number, Row& row) {
+                if constexpr (std::is_enum_v<Field>) {
+                    require_known(path, number, static_cast<std::int64_t>(last_of(Field())));
+                }
                 from_stored(number, std::invoke(column.get, row));
             });
         }
     }
 
 private:
+    void require_known(const std::string& path, std::int64_t kind, std::int64_t last) const {
+        if (kind < 0 || kind > last) {
+            fail<FileError>({.where = file_.path() + ":" + path,
+                             .what = "an unknown kind",
+                             .expected = fmt::format("0 to {}", last),
+                             .got = std::to_string(kind)});
+        }
+    }
     /// The first column of a table says how many rows it has.
     template <class Row, class T, class Take>
     void fill(std::vector<Row>& rows, const std::vector<T>& column, const std::string& name,
@@ -275,15 +295,6 @@ SimulationResult read_result(const std::string& file) {
     ResultReader reader(file, thread);
     SimulationResult result;
     result_fields(reader, result);
-    for (const LaneSpan& span : result.lanes) {
-        if (span.kind > LaneSpan::Kind::kLost) {
-            fail<FileError>(
-                {.where = file + ":/lanes/kind",
-                 .what = "an unknown kind of work",
-                 .expected = fmt::format("0 to {}", static_cast<int>(LaneSpan::Kind::kLost)),
-                 .got = fmt::format("{}", static_cast<int>(span.kind))});
-        }
-    }
     return result;
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "sim/scenario/pattern_parts.hpp"
 #include "sim/scenario/trace.hpp"
 

@@ -12,7 +12,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "core/log.hpp"
-#include "train/run/snapshot.hpp"
+#include "train/checkpoint/snapshot.hpp"
 
 namespace cohort {
 namespace {

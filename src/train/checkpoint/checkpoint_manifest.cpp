@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <string>
 #include <system_error>
@@ -19,7 +20,7 @@
 #include "cohort/core/output.hpp"
 #include "cohort/networks/network.hpp"
 #include "train/checkpoint/checkpoint_format.hpp"
-#include "train/run/snapshot.hpp"
+#include "train/checkpoint/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -114,17 +115,16 @@ auto seconds_fields(Snapshot& s) {
 
 constexpr std::int64_t kMostNumber = std::int64_t{1} << 53;
 
-/// A count or a sum of seconds. Errors: FileError for one that no run reaches.
+/// A count or a sum of seconds. Errors: FileError for one that no run can reach.
 template <class Number>
 Number read_number(const StoreReader& reader, const std::string& group, const std::string& name,
                    Number least = 0) {
     const auto number = reader.attribute<Number>(group, name);
     if (!(number >= least && number <= static_cast<Number>(kMostNumber))) {  // NaN too
-        fail<FileError>(
-            {.where = reader.path(),
-             .what = fmt::format("{} of {} is a number that no run reaches", name, group),
-             .expected = fmt::format("{} to {}", least, kMostNumber),
-             .got = fmt::format("{}", number)});
+        fail<FileError>({.where = reader.path(),
+                         .what = fmt::format("{} of {} is out of range", name, group),
+                         .expected = fmt::format("{} to {}", least, kMostNumber),
+                         .got = fmt::format("{}", number)});
     }
     return number;
 }
@@ -205,6 +205,7 @@ void read_run(const StoreReader& reader, RunSnapshot& snapshot) {
         snapshot.progress.tta_seconds = read_number<double>(reader, "/progress", "tta_seconds");
     }
     snapshot.lease_state = get_if_any<std::int64_t>(reader, "/leases");
+    static_cast<void>(decode_lease_state(snapshot.lease_state, reader.path() + ":/leases"));
     snapshot.progress.drops.recent = get_if_any<std::int64_t>(reader, "/recent_drops");
     snapshot.reference_batch = read_number<std::int64_t>(reader, "/run", "reference_batch", 1);
     snapshot.reference_batches = read_number<double>(reader, "/run", "reference_batches");
@@ -311,21 +312,24 @@ std::vector<std::int64_t> encode_lease_state(const LeaseState& state) {
     return numbers;
 }
 
-LeaseState decode_lease_state(const std::vector<std::int64_t>& numbers) {
+LeaseState decode_lease_state(const std::vector<std::int64_t>& numbers, const std::string& where) {
     if (numbers.size() < kHead || (numbers.size() - kHead) % kSlice != 0) {
-        fail<FileError>({.where = "checkpoint /leases",
+        fail<FileError>({.where = where,
                          .what = "the data position has the wrong length",
                          .expected = "4 + 3 n numbers",
                          .got = std::to_string(numbers.size())});
     }
-    const auto wrong = std::find_if(numbers.begin(), numbers.end(), [](std::int64_t number) {
-        return number < 0 || number > kMostNumber;
-    });
-    if (wrong != numbers.end()) {
-        fail<FileError>({.where = "checkpoint /leases",
-                         .what = "the data position has a number that no run reaches",
-                         .expected = fmt::format("0 to {}", kMostNumber),
-                         .got = std::to_string(*wrong)});
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const bool epoch = i == 0 || (i >= kHead && (i - kHead) % kSlice == 0);
+        const std::int64_t least = i + 1 == kHead ? 1 : 0;  // the next lease's id
+        const std::int64_t most = epoch ? std::numeric_limits<std::uint32_t>::max() : kMostNumber;
+        if (numbers[i] < least || numbers[i] > most) {
+            fail<FileError>(
+                {.where = where,
+                 .what = fmt::format("number {} of the data position is out of range", i),
+                 .expected = fmt::format("{} to {}", least, most),
+                 .got = std::to_string(numbers[i])});
+        }
     }
     LeaseState state{.epoch = static_cast<std::uint32_t>(numbers[0]),
                      .position = numbers[1],

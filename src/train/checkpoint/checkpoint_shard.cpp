@@ -10,7 +10,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "train/checkpoint/checkpoint_format.hpp"
-#include "train/run/snapshot.hpp"
+#include "train/checkpoint/snapshot.hpp"
 
 namespace cohort {
 namespace {

@@ -125,14 +125,12 @@ std::optional<CheckpointReport> CheckpointCoordinator::collect(Clock::Seconds no
         discard_shards(report.path, snapshot.shards);
         return finish(std::move(report), now);
     }
+    const auto write = [report, snapshot = std::move(snapshot), keep = options_.keep_checkpoints,
+                        &thread = thread_] { return write_one(report, snapshot, keep, thread); };
     try {
-        writing_ =
-            std::async(std::launch::async,
-                       [report, snapshot = std::move(snapshot), keep = options_.keep_checkpoints,
-                        &thread = thread_] { return write_one(report, snapshot, keep, thread); });
-    } catch (const std::system_error& error) {  // no thread to be had
-        report.error = std::string("[background thread] ") + error.what();
-        return finish(std::move(report), now);
+        writing_ = std::async(std::launch::async, write);
+    } catch (const std::system_error&) {  // The system has no thread left: the run waits.
+        return finish(write(), now);
     }
     return std::nullopt;
 }

@@ -9,8 +9,8 @@
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/train/events.hpp"
 #include "cohort/train/options.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 

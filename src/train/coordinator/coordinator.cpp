@@ -8,11 +8,11 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/coordinator/run_end.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/run/run_records.hpp"
-#include "train/run/snapshot.hpp"
-#include "train/worker/sleep_compute.hpp"
+#include "train/run/sleep_compute.hpp"
 
 namespace cohort {
 namespace {

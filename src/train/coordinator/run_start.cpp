@@ -7,10 +7,10 @@
 #include "core/log.hpp"
 #include "sched/recorded/predictor_file.hpp"
 #include "sched/recorded/weights_file.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/run/earlier_part.hpp"
 #include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -86,7 +86,7 @@ RunStart find_start(JobContext& parts) {
     parts.reference_batch = snapshot.reference_batch;
     compare_with_earlier(parts, snapshot);
     return {.order = {.checkpoint = found->manifest, .version = snapshot.version},
-            .leases = decode_lease_state(snapshot.lease_state),
+            .leases = decode_lease_state(snapshot.lease_state, found->manifest),
             .accounts = snapshot.accounts,
             .counts = {.samples_applied = snapshot.progress.samples_applied,
                        .updates = snapshot.progress.updates,

@@ -5,9 +5,9 @@
 #include "cohort/sched/modes.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/run/job_context.hpp"
 #include "train/run/run_records.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 

@@ -8,7 +8,7 @@
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
 #include "core/scores.hpp"
-#include "train/coordinator/modes/decision_json.hpp"
+#include "records/run/decision_json.hpp"
 #include "train/hooks/record_limit.hpp"
 #include "train/run/run_records.hpp"
 

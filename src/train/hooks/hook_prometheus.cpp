@@ -14,7 +14,7 @@
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
 #include "core/scores.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "records/prometheus_text.hpp"
 #include "train/hooks/metrics_server.hpp"
 #include "train/run/run_folder.hpp"

@@ -13,7 +13,7 @@
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "sched/recorded/recorded_load.hpp"
 #include "sched/recorded/trace.hpp"
 #include "train/hooks/record_hook.hpp"

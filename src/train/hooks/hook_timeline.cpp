@@ -11,7 +11,7 @@
 #include "core/log.hpp"
 #include "core/scores.hpp"
 #include "core/units.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "records/timeline/run_timeline.hpp"
 #include "train/hooks/record_hook.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "train/live/view_page.hpp"
 #include "train/run/run_folder.hpp"
 

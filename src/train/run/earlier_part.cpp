@@ -15,8 +15,9 @@ using ParsedLine = nlohmann::json;
 template <class T>
 T value_of(const ParsedLine& line, const char* name, T otherwise) {
     const auto found = line.find(name);
-    const bool fits = found != line.end() &&
-                      (std::is_same_v<T, std::string> ? found->is_string() : found->is_number());
+    const bool fits = found != line.end() && (std::is_same_v<T, std::string> ? found->is_string()
+                                              : std::is_integral_v<T> ? found->is_number_integer()
+                                                                      : found->is_number());
     return fits ? found->get<T>() : otherwise;
 }
 

@@ -13,8 +13,8 @@
 #include "cohort/networks/network.hpp"
 #include "core/units.hpp"
 #include "sched/session/model_input.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {

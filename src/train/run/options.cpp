@@ -12,7 +12,7 @@
 #include "sched/plan/push_tree.hpp"
 #include "train/faults/injection.hpp"
 #include "train/run/option_list.hpp"
-#include "train/worker/sleep_compute.hpp"
+#include "train/run/sleep_compute.hpp"
 
 namespace cohort {
 namespace {

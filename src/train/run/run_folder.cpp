@@ -15,11 +15,12 @@
 #include "cohort/core/output.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
+#include "data/file/file_io.hpp"
 #include "data/hdf5/store.hpp"
 #include "records/tensorboard/event_file.hpp"
 #include "train/checkpoint/checkpoint_format.hpp"
-#include "train/run/snapshot.hpp"
-#include "train/worker/sleep_compute.hpp"
+#include "train/checkpoint/snapshot.hpp"
+#include "train/run/sleep_compute.hpp"
 
 namespace cohort {
 namespace {

@@ -13,8 +13,8 @@
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/train/options.hpp"
 #include "core/system/run_lock.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/run/job_context.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 

@@ -11,8 +11,8 @@
 
 #include "cohort/comm/operations.hpp"
 #include "cohort/data/hdf5_thread.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 

@@ -9,8 +9,8 @@
 #include "cohort/comm/rank_map.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/protocol/shards.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 

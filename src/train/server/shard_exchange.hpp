@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "train/checkpoint/snapshot.hpp"
 #include "train/protocol/comm_context.hpp"
-#include "train/run/snapshot.hpp"
 #include "train/server/server_staging.hpp"
 
 namespace cohort {

@@ -16,7 +16,7 @@
 #include "layers/optim/vector_math.hpp"
 #include "layers/product_speed.hpp"
 #include "train/run/job_context.hpp"
-#include "train/worker/sleep_compute.hpp"
+#include "train/run/sleep_compute.hpp"
 #include "train/worker/worker_observer.hpp"
 
 namespace cohort {

@@ -4,7 +4,7 @@
 
 #include "core/system/process_usage.hpp"
 #include "core/tensor/cuda.hpp"
-#include "train/coordinator/evaluation/evaluation.hpp"
+#include "train/run/evaluation.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

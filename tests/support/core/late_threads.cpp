@@ -1,15 +1,17 @@
 // A library to be preloaded: threads of the tests' programs start late and some of them dawdle, as
-// they do on a processor that has more to do than it can. It takes no processor time, so many tests
-// can run beside each other. tests/tools/run_loaded.py --late builds it and preloads it.
+// they do on a processor that has more to do than it can do. Sleeping takes no processor time, so
+// many tests can run beside each other. tests/tools/run_loaded.py --late builds and preloads it.
 //
-// A program takes part when its file lies below LATE_THREADS_BELOW. A tenth of all threads and a
-// third of all processes start up to kLateMs late; a quarter of all threads sleep now and then, for
-// up to kDawdleMs, when they come out of a wait or are about to take a lock.
+// A program takes part when its file lies below the folder in the environment's variable
+// LATE_THREADS_BELOW. Mutexes and conditions count, other locks and waits do not. A tenth of all
+// threads and a third of all processes start up to kLateMs late; a quarter of all threads sleep now
+// and then, for up to kDawdleMs, when they come out of a wait or are about to take a lock.
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
@@ -27,28 +29,36 @@ struct Chance {
     std::uint64_t state = 0;
     bool dawdles = false;
 };
-thread_local Chance chance;
+// In the thread's own block from the start: nothing is allocated inside of a lock.
+__attribute__((tls_model("initial-exec"))) thread_local Chance chance;
+
+/// The next number of the generator splitmix64 (Steele, Lea and Flood, 2014).
+std::uint64_t draw() {
+    chance.state += 0x9E3779B97F4A7C15U;
+    std::uint64_t mixed = chance.state;
+    mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9U;
+    mixed = (mixed ^ (mixed >> 27U)) * 0x94D049BB133111EBU;
+    return mixed ^ (mixed >> 31U);
+}
 
 std::uint64_t draw(std::uint64_t below) {
     if (chance.state == 0) {
         timespec now{};
         clock_gettime(CLOCK_MONOTONIC, &now);
-        chance.state = (static_cast<std::uint64_t>(now.tv_nsec) << 20U) ^
+        chance.state = (static_cast<std::uint64_t>(now.tv_nsec) << 32U) ^
                        static_cast<std::uint64_t>(getpid()) ^
                        reinterpret_cast<std::uintptr_t>(&chance);
-        chance.state |= 1U;
     }
-    chance.state ^= chance.state << 13U;
-    chance.state ^= chance.state >> 7U;
-    chance.state ^= chance.state << 17U;
-    return (chance.state >> 11U) % below;
+    return draw() % below;
 }
 
 void sleep_up_to(int milliseconds) {
     const auto us = draw(static_cast<std::uint64_t>(milliseconds) * 1000);
     timespec time{.tv_sec = static_cast<time_t>(us / 1'000'000),
                   .tv_nsec = static_cast<long>(us % 1'000'000) * 1000};
+    const int error = errno;  // functions for locks leave it as it is
     nanosleep(&time, nullptr);
+    errno = error;
 }
 
 void dawdle() {
@@ -82,8 +92,10 @@ __attribute__((constructor)) void begin() {
     const char* below = std::getenv("LATE_THREADS_BELOW");
     char program[4096];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof(program));
-    takes_part = below != nullptr && length > 0 &&
-                 std::string(program, static_cast<std::size_t>(length)).rfind(below, 0) == 0;
+    takes_part =
+        below != nullptr && length > 0 &&
+        std::string(program, static_cast<std::size_t>(length)).rfind(std::string(below) + "/", 0) ==
+            0;
     if (takes_part && draw(3) == 0) {
         sleep_up_to(kLateMs);
     }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cohort/sim/fleet.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "support/core/temp_folder.hpp"
 
 namespace cohort::test {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cohort/data/hdf5_thread.hpp"
-#include "train/run/snapshot.hpp"
+#include "train/checkpoint/snapshot.hpp"
 
 namespace cohort {
 
@@ -69,6 +69,7 @@ inline RunSnapshot test_run(std::int64_t version, std::vector<std::string> shard
     run.reference_batch = 40;
     run.reference_batches = static_cast<double>(version) / 4;
     run.parameters = kTestParameters;
+    run.lease_state = encode_lease_state({.applied = 10 * version});
     run.shards = std::move(shards);
     return run;
 }

@@ -55,7 +55,7 @@ public:
             const auto order = decode<LeaseOrder>(body);
             leases[order.lease] = order;
         }
-        if (dropped.contains(kind)) {
+        if (dropped.contains(kind) || excluded.contains(to.rank)) {
             return;
         }
         Delayed message{.round = 0, .to = to, .from = from, .kind = kind, .body = std::move(body)};
@@ -65,10 +65,23 @@ public:
         delayed_[to.rank].push_back(std::move(message));
         send_delayed();
     }
-    /// Riders have made so many pushes.
-    void seen_pushes(std::size_t pushes) {
-        pushes_ = pushes;
+    /// Whether a push of a rider has arrived that no round contains yet.
+    void note_push(bool waits) {
+        push_waits_ = waits;
         send_delayed();
+    }
+    /// The rank is sent nothing any more, nor what was kept back.
+    void exclude(int rank) {
+        excluded.insert(rank);
+        delayed_.erase(rank);
+    }
+    [[nodiscard]] bool in_a_round(const PushId& push) const {
+        return std::ranges::any_of(rounds, [&push](const auto& round) {
+            return std::ranges::any_of(round.second.members, [&push](const RoundMember& member) {
+                return std::ranges::any_of(
+                    member.riders, [&push](const auto& rider) { return rider.push == push; });
+            });
+        });
     }
     [[nodiscard]] std::shared_ptr<OutgoingTransfer> start_transfer(
         Address to, Port from, std::uint16_t kind, std::vector<std::byte> body,
@@ -86,9 +99,9 @@ public:
     std::uint64_t epoch = 0;                          ///< of the newest order
     std::set<int> excluded;                           ///< world ranks that are sent nothing
     std::set<std::uint16_t> dropped;                  ///< kinds that get lost
-    /// An order of a later round, and what is sent to the same rank after it, waits until a push of
-    /// a rider is in that round or a later one, or waits: the budget does not end before riders
-    /// that are slow have pushed.
+    /// The order of a round after this one is kept back until that round or a later one contains a
+    /// rider's push, or a push has arrived that no round contains yet; messages to the same rank
+    /// stay behind it. So the budget does not end before slow riders have pushed.
     std::uint64_t riders_from = kAnyRound;
 
 private:
@@ -99,31 +112,26 @@ private:
         std::uint16_t kind;
         std::vector<std::byte> body;
     };
-    /// The newest round that may be ordered.
+    /// The newest round whose order may be sent.
     [[nodiscard]] std::uint64_t allowed() const {
-        std::size_t granted = 0;
         std::uint64_t newest = 0;  // of the rounds with a rider's push
         for (const auto& [number, order] : rounds) {
             for (const RoundMember& member : order.members) {
-                granted += member.riders.size();
                 newest = member.riders.empty() ? newest : number;
             }
         }
-        const bool any = riders_from == kAnyRound || pushes_ > granted;
-        return any ? kAnyRound : std::max(riders_from, newest);
+        return push_waits_ ? kAnyRound : std::max(riders_from, newest);
     }
     void send_delayed() {
         for (auto& [rank, messages] : delayed_) {
             for (; !messages.empty() && messages.front().round <= allowed(); messages.pop_front()) {
                 Delayed& first = messages.front();
-                if (!excluded.contains(rank)) {
-                    real_.send(first.to, first.from, first.kind, std::move(first.body));
-                }
+                real_.send(first.to, first.from, first.kind, std::move(first.body));
             }
         }
     }
     Messenger& real_;
-    std::size_t pushes_ = 0;
+    bool push_waits_ = false;
     std::map<int, std::deque<Delayed>> delayed_;  ///< by rank
 };
 
@@ -166,7 +174,10 @@ public:
                 handle(*message);
             }
             bury();
-            messenger.seen_pushes(tickets.size());
+            messenger.note_push(std::ranges::any_of(tickets, [this](const auto& ticket) {
+                const PushId& push = ticket.second.push;
+                return !lost.contains(push.worker) && !messenger.in_a_round(push);
+            }));
         }
     }
     void until_updates(std::size_t updates) {
@@ -193,7 +204,7 @@ public:
     /// The worker's rank has been excluded.
     void lose(int worker) {
         if (lost.insert(worker).second) {
-            messenger.excluded.insert(worker);
+            messenger.exclude(worker);
             rounds.lose(worker);
             flow->lost(worker);
         }

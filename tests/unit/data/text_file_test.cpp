@@ -9,8 +9,8 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
-#include "data/dataset/text_file.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
+#include "data/file/text_file.hpp"
 #include "support/core/temp_folder.hpp"
 
 namespace cohort {

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "cohort/core/error.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "report/fit/chooser_training.hpp"
 #include "sched/recorded/weights_file.hpp"
 #include "support/core/temp_folder.hpp"

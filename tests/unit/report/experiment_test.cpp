@@ -5,7 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/report/experiment.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
 

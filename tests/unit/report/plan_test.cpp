@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "report/sweep/sweep_plan.hpp"
 #include "support/core/temp_folder.hpp"
 

@@ -15,7 +15,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "core/system/run_lock.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "data/hdf5/store.hpp"
 #include "report/sweep/sweep.hpp"
 #include "support/core/temp_folder.hpp"

@@ -3,7 +3,7 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "train/protocol/comm_context.hpp"
-#include "train/worker/sleep_compute.hpp"
+#include "train/run/sleep_compute.hpp"
 
 namespace cohort {
 namespace {

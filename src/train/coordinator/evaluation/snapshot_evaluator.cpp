@@ -14,7 +14,7 @@
 #include "cohort/model/replica.hpp"
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
-#include "train/coordinator/evaluation/evaluation.hpp"
+#include "train/run/evaluation.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

@@ -16,7 +16,7 @@
 #include "layers/optim/look_ahead.hpp"
 #include "layers/optim/vector_math.hpp"
 #include "sched/plan/ring_rules.hpp"
-#include "train/run/snapshot.hpp"
+#include "train/checkpoint/snapshot.hpp"
 
 namespace cohort {
 namespace {

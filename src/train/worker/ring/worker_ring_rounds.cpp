@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "layers/optim/vector_math.hpp"
 #include "train/run/job_context.hpp"
 

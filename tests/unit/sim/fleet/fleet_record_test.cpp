@@ -6,7 +6,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/sim/fleet.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "support/core/temp_folder.hpp"
 
 namespace cohort {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "sim/scenario/trace.hpp"
 #include "support/core/temp_folder.hpp"
 

@@ -14,8 +14,8 @@
 #include "cohort/core/thread_team.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/data/tiny_dataset.hpp"
-#include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/coordinator/evaluation/snapshot_evaluator.hpp"
+#include "train/run/evaluation.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

@@ -20,8 +20,8 @@
 #include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/train/checkpoint_shards.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -183,7 +183,7 @@ TEST(CheckpointShards, ForeignOnesAreRefused) {
                 testing::AllOf(HasSubstr("model differs"), HasSubstr("resnet20")));
 }
 
-TEST(CheckpointManifests, NumbersThatNoRunReachesAreRefusedByName) {
+TEST(CheckpointManifests, NumbersOutOfRangeAreRefusedByName) {
     const TempFolder folder;
     Hdf5Thread hdf5;
     const std::string path = checkpoint_path(folder.path(), 10);
@@ -207,10 +207,29 @@ TEST(CheckpointManifests, NumbersThatNoRunReachesAreRefusedByName) {
         change(run);
         write_manifest(path, run, hdf5);
         EXPECT_THAT(read_error(path, hdf5), testing::AllOf(HasSubstr(path), HasSubstr(name + " of"),
-                                                           HasSubstr("no run reaches")));
+                                                           HasSubstr("out of range")));
     }
-    write_manifest(path, test_run(1, {shard}), hdf5);
-    EXPECT_EQ(read_error(path, hdf5), "");
+    for (const std::int64_t reference_batch : {std::int64_t{1}, std::int64_t{1} << 53}) {
+        RunSnapshot run = test_run(1, {shard});
+        run.reference_batch = reference_batch;
+        write_manifest(path, run, hdf5);
+        EXPECT_EQ(read_error(path, hdf5), "");
+    }
+}
+
+/// As after a torn one: the checkpoint before is used.
+TEST(CheckpointManifests, OneOutOfRangeIsPutAside) {
+    const TempFolder folder;
+    Hdf5Thread hdf5;
+    const std::string whole = write_test_checkpoint(folder.path(), 1, hdf5);
+    const std::string path = checkpoint_path(folder.path(), 20);
+    RunSnapshot run = test_run(2, {write_shard(path, test_shard(2, 0, 0, kTestParameters), hdf5)});
+    run.lease_state = {0, 0, 20, 0};  // leases are numbered from 1
+    write_manifest(path, run, hdf5);
+    const auto found = find_manifest(folder.path(), kTestIdentity, hdf5);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->manifest, whole);
+    EXPECT_TRUE(fs::exists(path + ".refused"));
 }
 
 TEST(CheckpointShards, NoManifestOverShardsThatDoNotFit) {

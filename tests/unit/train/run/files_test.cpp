@@ -11,8 +11,8 @@
 #include "support/core/child_process.hpp"
 #include "support/core/file_bytes.hpp"
 #include "support/core/temp_folder.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
@@ -22,17 +22,25 @@ using test::read_bytes;
 using testing::ElementsAre;
 
 TEST(LeaseCodec, StateSurvives) {
-    const LeaseState state = decode_lease_state(encode_lease_state(
-        {.epoch = 2, .position = 30, .applied = 100, .next_id = 9, .pending = {{1, 20, 10}}}));
+    const LeaseState state = decode_lease_state(
+        encode_lease_state(
+            {.epoch = 2, .position = 30, .applied = 100, .next_id = 9, .pending = {{1, 20, 10}}}),
+        "file");
     EXPECT_EQ(state.epoch, 2U);
     EXPECT_EQ(state.position, 30);
     EXPECT_EQ(state.applied, 100);
     EXPECT_EQ(state.next_id, 9U);
     EXPECT_THAT(state.pending, ElementsAre(LeaseSlice{1, 20, 10}));
-    EXPECT_THROW((void)decode_lease_state({1, 2, 3}), FileError);
-    EXPECT_THROW((void)decode_lease_state({1, 2, 3, 4, 5}), FileError);
-    EXPECT_THROW((void)decode_lease_state({1, 2, 3, -1}), FileError);
-    EXPECT_THROW((void)decode_lease_state({1, 2, std::int64_t{1} << 60, 4}), FileError);
+    EXPECT_THROW((void)decode_lease_state({1, 2, 3}, "file"), FileError);
+    EXPECT_THROW((void)decode_lease_state({1, 2, 3, 4, 5}, "file"), FileError);
+    for (const std::vector<std::int64_t>& wrong :
+         std::vector<std::vector<std::int64_t>>{{1, 2, 3, -1},
+                                                {1, 2, 3, 0},
+                                                {std::int64_t{1} << 32, 2, 3, 4},
+                                                {1, 2, 3, 4, std::int64_t{1} << 32, 0, 1}}) {
+        EXPECT_THROW((void)decode_lease_state(wrong, "file"), FileError);
+    }
+    EXPECT_THROW((void)decode_lease_state({1, 2, std::int64_t{1} << 60, 4}, "file"), FileError);
 }
 
 TEST(MetricsFile, ResumedFileIsCutAtTheCheckpoint) {

@@ -12,10 +12,10 @@
 #include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/train/worker_rig.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/coordinator/run_start.hpp"
 #include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "cohort/core/output.hpp"
 #include "support/core/temp_folder.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {

@@ -16,7 +16,7 @@
 #include "data/networks/model_file.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/data/tiny_dataset.hpp"
-#include "train/run/snapshot.hpp"
+#include "train/checkpoint/snapshot.hpp"
 
 namespace cohort {
 namespace {

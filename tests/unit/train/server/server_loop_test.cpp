@@ -10,7 +10,7 @@
 
 #include "support/core/temp_folder.hpp"
 #include "support/train/server_rig.hpp"
-#include "train/run/snapshot.hpp"
+#include "train/checkpoint/snapshot.hpp"
 
 namespace cohort {
 namespace {

@@ -1,5 +1,5 @@
 // Mini-batches that only take time.
-#include "train/worker/sleep_compute.hpp"
+#include "train/run/sleep_compute.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@
 #include "cohort/core/error.hpp"
 #include "layers/optim/vector_math.hpp"
 #include "support/train/worker_ring_rig.hpp"
+#include "train/checkpoint/snapshot.hpp"
 #include "train/protocol/protocol_ring.hpp"
-#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {

@@ -12,8 +12,8 @@
 #include "layers/optim/vector_math.hpp"
 #include "sched/session/gradient_statistics.hpp"
 #include "support/train/worker_rig.hpp"
-#include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/protocol/protocol_ring.hpp"
+#include "train/run/evaluation.hpp"
 
 namespace cohort {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/coordinator/evaluation/evaluation.hpp"
+#include "train/run/evaluation.hpp"
 
 #include <fmt/ranges.h>
 

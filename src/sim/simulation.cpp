@@ -12,10 +12,10 @@
 #include "core/system/launch_env.hpp"
 #include "records/timeline/run_timeline.hpp"
 #include "sched/recorded/predictor_file.hpp"
+#include "sim/job/ideal_workers.hpp"
 #include "sim/job/job_setup.hpp"
 #include "sim/job/virtual_job.hpp"
 #include "sim/result/observed.hpp"
-#include "sim/scenario/ideal_workers.hpp"
 #include "sim/scenario/oracle_predictor.hpp"
 
 namespace cohort {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "cohort/core/output.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 
 namespace cohort {
 

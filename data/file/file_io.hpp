@@ -97,4 +97,9 @@ private:
     bool committed_ = false;
 };
 
+/// Files are written under a temporary name and a process that is killed leaves it behind. Deletes
+/// those in `folder` of files whose name starts with `name` and that no process has open any more.
+/// Returns the names of the deleted files; files that cannot be deleted or checked stay.
+std::vector<std::string> remove_stale_temporaries(const std::string& folder, std::string_view name);
+
 }  // namespace cohort

@@ -328,12 +328,21 @@ TEST(ResultFileTest, H5pyReadsIt) {
     EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
-TEST(ResultFileTest, AKindOfWorkThatIsNoneIsRefused) {
+TEST(ResultFileTest, AKindThatIsNoneIsRefused) {
     const TempFolder folder;
-    SimulationResult result;
-    result.lanes = {{.worker = 0, .kind = static_cast<LaneSpan::Kind>(99)}};
-    write_result(folder.path(), result);
-    EXPECT_THROW((void)read_result((fs::path(folder.path()) / kResultFile).string()), FileError);
+    const auto refused = [&folder](const SimulationResult& result, const std::string& column) {
+        write_result(folder.path(), result);
+        EXPECT_THAT(test::message_of<FileError>([&] {
+                        (void)read_result((fs::path(folder.path()) / kResultFile).string());
+                    }),
+                    testing::HasSubstr(column));
+    };
+    SimulationResult lanes;
+    lanes.lanes = {{.worker = 0, .kind = static_cast<LaneSpan::Kind>(99)}};
+    refused(lanes, "/lanes/kind");
+    SimulationResult stragglers;
+    stragglers.stragglers = {{.worker = 0, .cause = static_cast<StragglerCause>(99)}};
+    refused(stragglers, "/stragglers/cause");
 }
 
 }  // namespace

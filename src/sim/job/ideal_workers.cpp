@@ -1,4 +1,4 @@
-#include "sim/scenario/ideal_workers.hpp"
+#include "sim/job/ideal_workers.hpp"
 
 #include <algorithm>
 #include <cstdint>

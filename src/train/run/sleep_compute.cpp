@@ -1,4 +1,4 @@
-#include "train/worker/sleep_compute.hpp"
+#include "train/run/sleep_compute.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,7 @@
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 
 #include "cohort/core/error.hpp"
-#include "data/hdf5/stand_in.hpp"
-#include "data/hdf5/store.hpp"
+#include "data/file/stand_in.hpp"
 
 #include <fmt/format.h>
 

@@ -15,7 +15,7 @@
 #include "cohort/core/rng.hpp"
 #include "cohort/tensor/device.hpp"
 #include "data/networks/model_file.hpp"
-#include "train/coordinator/evaluation/evaluation.hpp"
+#include "train/run/evaluation.hpp"
 #include "train/run/job_context.hpp"
 
 namespace cohort {

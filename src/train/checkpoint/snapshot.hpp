@@ -96,6 +96,8 @@ void discard_shards(const std::string& manifest_path, const std::vector<std::str
 /// epoch, position, applied, next id, then (epoch, position, count) per pending slice.
 [[nodiscard]] std::vector<std::int64_t> encode_lease_state(const LeaseState& state);
 /// The inverse. Errors: FileError for a list that encode_lease_state cannot have made.
-[[nodiscard]] LeaseState decode_lease_state(const std::vector<std::int64_t>& numbers);
+/// @param where  for messages: the file that has them
+[[nodiscard]] LeaseState decode_lease_state(const std::vector<std::int64_t>& numbers,
+                                            const std::string& where);
 
 }  // namespace cohort

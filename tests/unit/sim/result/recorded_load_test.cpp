@@ -7,7 +7,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 #include "sim/result/replay.hpp"
 #include "support/sim/virtual_runs.hpp"
 

@@ -1,4 +1,4 @@
-#include "jobs/cli/program.hpp"
+#include "jobs/main/program.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -18,6 +18,7 @@
 
 #include "core/log.hpp"
 #include "jobs/cli/command_line.hpp"
+#include "jobs/commands/commands.hpp"
 
 namespace cohort {
 namespace {
@@ -40,10 +41,21 @@ ExitCode complain(ExitCode code, const std::string& text) {
     return code;
 }
 
+void add_all_commands(const CommandGroup& all) {
+    for (const auto add :
+         {add_train_command, add_simulate_command, add_fleet_command, add_eval_command,
+          add_export_command, add_generate_command, add_import_command, add_sweep_command,
+          add_report_command, add_info_command, add_ctl_command, add_top_command,
+          add_profile_command, add_chooser_commands, add_predictor_commands, add_trace_commands,
+          add_bench_commands}) {
+        add(all);
+    }
+}
+
 /// The only place where errors become exit codes. Training adds the rank and the step to the
 /// message of an error that leaves it.
 ExitCode run(int argc, const char* const* argv) {
-    CommandLine line;
+    CommandLine line(add_all_commands);
     try {
         return line.run(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -1,4 +1,4 @@
-#include "jobs/commands/facts.hpp"
+#include "jobs/cli/facts.hpp"
 
 #include <fmt/format.h>
 

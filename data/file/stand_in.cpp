@@ -1,4 +1,4 @@
-#include "data/hdf5/stand_in.hpp"
+#include "data/file/stand_in.hpp"
 
 #include <unistd.h>
 #include <algorithm>

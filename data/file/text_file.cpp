@@ -1,4 +1,4 @@
-#include "data/dataset/text_file.hpp"
+#include "data/file/text_file.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "cohort/core/error.hpp"
 #include "core/units.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 
 namespace cohort {
 namespace {

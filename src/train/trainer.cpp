@@ -15,7 +15,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/networks/network.hpp"
 #include "core/log.hpp"
-#include "data/hdf5/file_io.hpp"
+#include "data/file/file_io.hpp"
 #include "train/coordinator/coordinator.hpp"
 #include "train/coordinator/servers/node_cards.hpp"
 #include "train/faults/rank_faults.hpp"

@@ -1,8 +1,6 @@
-#include "train/coordinator/modes/decision_json.hpp"
+#include "records/run/decision_json.hpp"
 
 #include <nlohmann/json.hpp>
-
-#include "sched/session/mode_controller.hpp"
 
 namespace cohort {
 
