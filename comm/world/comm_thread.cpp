@@ -12,6 +12,7 @@
 #include "comm/base/running_time.hpp"
 #include "comm/world/rank_pool.hpp"
 #include "core/bytes.hpp"
+#include "core/failure_text.hpp"
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
 
@@ -129,7 +130,7 @@ void CommThread::run(std::promise<void>& ready) {
     } catch (const Error& error) {
         parts_.job_end.end({error.exit_code(), error.what(), parts_.network.rank()});
     } catch (const std::exception& error) {
-        parts_.job_end.end({ExitCode::kPeer, error.what(), parts_.network.rank()});
+        parts_.job_end.end({ExitCode::kPeer, failure_text(error), parts_.network.rank()});
     }
     parts_.commands.end();
     close();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "core/failure_text.hpp"
 #include "core/log.hpp"
 
 namespace cohort {
@@ -26,14 +27,14 @@ CheckpointReport write_one(CheckpointReport report, const RunSnapshot& snapshot,
     try {
         write_manifest(report.path, snapshot, thread);
     } catch (const std::exception& error) {
-        report.error = error.what();
+        report.error = failure_text(error);
     }
     report.write_seconds += (SteadyClock().now() - start).count();
     if (report.error.empty()) {
         try {
             prune_checkpoints(report.path, keep);
         } catch (const std::exception& error) {
-            log_warn("{}", error.what());
+            log_warn("{}", failure_text(error));
         }
     }
     return report;

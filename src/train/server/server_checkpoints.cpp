@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cohort/core/clock.hpp"
+#include "core/failure_text.hpp"
 
 namespace cohort {
 
@@ -42,7 +43,7 @@ SavedPart ShardWriter::save(const Job& job) {
     try {
         saved.file = write_shard(job.manifest, job.snapshot, hdf5_);
     } catch (const std::exception& error) {
-        saved.error = error.what();
+        saved.error = failure_text(error);
     }
     saved.write_s = (clock.now() - start).count();
     return saved;

@@ -1,6 +1,7 @@
 #include "train/coordinator/evaluation/run_evaluations.hpp"
 
 #include "cohort/core/error.hpp"
+#include "core/failure_text.hpp"
 #include "core/log.hpp"
 #include "train/protocol/comm_context.hpp"
 #include "train/run/sleep_compute.hpp"
@@ -20,7 +21,7 @@ bool ends_the_run(const std::exception_ptr& error) {
     } catch (const FileError&) {
         return true;
     } catch (const std::exception& other) {
-        log_error("a snapshot could not be evaluated: {}", other.what());
+        log_error("a snapshot could not be evaluated: {}", failure_text(other));
         return false;
     }
 }

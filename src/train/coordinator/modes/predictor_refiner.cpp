@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cohort/core/clock.hpp"
+#include "core/failure_text.hpp"
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
 #include "train/coordinator/modes/predictor_refinement.hpp"
@@ -24,7 +25,7 @@ PredictorRefiner::PredictorRefiner(const LstmModel& model, int workers, std::int
           try {
               run(model, workers, batch);
           } catch (const std::exception& error) {
-              log_warn("the predictor's model is not refined any more: {}", error.what());
+              log_warn("the predictor's model is not refined any more: {}", failure_text(error));
           }
       }) {
 }

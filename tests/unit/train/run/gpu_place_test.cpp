@@ -153,6 +153,7 @@ protected:
         then.deterministic = true;
         snapshot.arithmetic = arithmetic(then, worker_on("cuda:0"));
         snapshot.lease_state = encode_lease_state({});
+        snapshot.reference_batch = 16;
         snapshot.version = 3;
         snapshot.parameters = 8;
         ShardSnapshot shard{.begin = 0, .end = 8, .version = 3};
