@@ -98,13 +98,15 @@ MeasuringTurn::MeasuringTurn(TuningCache& cache, const std::string& key, Clock::
     const SteadyClock clock;
     const Clock::Seconds start = clock.now() - cache.waited_;
     const std::string known = cache.find_name(key);
-    const int descriptor = open(cache.file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    UnforkedFile file([&] {
+        return FileDescriptor(open(cache.file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    });
     for (;;) {
-        const bool locked = descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0;
-        const bool lockable = descriptor >= 0 && (errno == EWOULDBLOCK || errno == EINTR);
+        const bool locked = file.valid() && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+        const bool lockable = file.valid() && (errno == EWOULDBLOCK || errno == EINTR);
         cache.read_news();
         if (locked) {
-            descriptor_ = descriptor;
+            file_ = std::move(file);
             return;
         }
         if (!lockable || cache.find_name(key) != known || cache.waited_ >= patience) {
@@ -117,15 +119,6 @@ MeasuringTurn::MeasuringTurn(TuningCache& cache, const std::string& key, Clock::
                 "{}: waited {:.0f} s for another process that measures, now measures beside it",
                 cache.file_, patience.count());
         }
-    }
-    if (descriptor >= 0) {
-        close(descriptor);
-    }
-}
-
-MeasuringTurn::~MeasuringTurn() {
-    if (descriptor_ >= 0) {
-        close(descriptor_);
     }
 }
 

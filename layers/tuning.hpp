@@ -7,6 +7,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/layers/kernel.hpp"
+#include "core/system/unforked_file.hpp"
 
 namespace cohort {
 
@@ -64,15 +65,12 @@ public:
     /// `patience` together: a process that is frozen or slow does not stop the others for longer.
     /// Turns without a file, or on a file system without locks, do not wait.
     MeasuringTurn(TuningCache& cache, const std::string& key, Clock::Seconds patience = kPatience);
-    ~MeasuringTurn();
-    MeasuringTurn(const MeasuringTurn&) = delete;
-    MeasuringTurn& operator=(const MeasuringTurn&) = delete;
 
     /// Whether other processes that want to measure wait for this one.
-    [[nodiscard]] bool has_lock() const noexcept { return descriptor_ >= 0; }
+    [[nodiscard]] bool has_lock() const noexcept { return file_.valid(); }
 
 private:
-    int descriptor_ = -1;
+    UnforkedFile file_;
 };
 
 }  // namespace cohort

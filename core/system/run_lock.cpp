@@ -20,6 +20,11 @@
 namespace cohort {
 namespace {
 
+UnforkedFile open_read_only(const std::string& path, int flags) {
+    return UnforkedFile(
+        [&] { return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags)); });
+}
+
 /// The holder's text about itself; empty: it has not named itself yet.
 std::string read_holder(int file) {
     std::array<char, 320> text{};
@@ -84,9 +89,9 @@ RunLock::RunLock(const std::string& out) : out_(out) {
 
 /// NFS has no locks on folders.
 void RunLock::lock_folder() {
-    FileDescriptor folder(::open(out_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    UnforkedFile folder = open_read_only(out_, O_DIRECTORY);
     if (folder.valid() && lock_for_run(folder.get()) == EWOULDBLOCK) {
-        const FileDescriptor file(::open(file_of(out_).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+        const UnforkedFile file = open_read_only(file_of(out_), O_NOFOLLOW);
         refuse(out_, file.valid() ? read_holder(file.get()) : std::string());
     }
     folder_ = std::move(folder);
@@ -94,7 +99,8 @@ void RunLock::lock_folder() {
 
 void RunLock::lock_file() {
     const std::string path = file_of(out_);
-    FileDescriptor file(open_in_place_or_fail(path, O_RDWR | O_CREAT));
+    UnforkedFile file(
+        [&] { return FileDescriptor(open_in_place_or_fail(path, O_RDWR | O_CREAT)); });
     const int error = lock_for_run(file.get());
     if (error == EWOULDBLOCK) {
         refuse(out_, read_holder(file.get()));
@@ -109,8 +115,9 @@ void RunLock::lock_file() {
 }
 
 bool RunLock::restore() {
-    const bool moved = folder_.valid() ? !is_at(folder_, out_) : ::access(out_.c_str(), F_OK) != 0;
-    if (!moved && is_at(file_, file_of(out_))) {
+    const bool moved =
+        folder_.valid() ? !is_at(folder_.file(), out_) : ::access(out_.c_str(), F_OK) != 0;
+    if (!moved && is_at(file_.file(), file_of(out_))) {
         return false;
     }
     try {
@@ -127,8 +134,7 @@ bool RunLock::restore() {
 }
 
 RunLockState run_lock_state(const std::string& out) {
-    const FileDescriptor file(
-        ::open(file_of(out).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const UnforkedFile file = open_read_only(file_of(out), O_NOFOLLOW | O_NONBLOCK);
     if (!file.valid()) {
         return {};
     }

@@ -3,14 +3,14 @@
 #include <optional>
 #include <string>
 
-#include "cohort/core/file_descriptor.hpp"
+#include "core/system/unforked_file.hpp"
 
 namespace cohort {
 
 /// Keeps other runs out of an output folder while it lives. The lock belongs to the open file
-/// OUT/run.lock, so the system releases it however the process ends; the file stays and names its
-/// last holder. Where the file system can lock folders OUT itself is locked too, so other runs stay
-/// out when run.lock is deleted.
+/// OUT/run.lock, so the system releases it however the process ends, also when processes forked
+/// from it live on; the file stays and names its last holder. Where the file system can lock
+/// folders OUT itself is locked too, so other runs stay out when run.lock is deleted.
 class RunLock {
 public:
     /// Makes the folder when it is missing. Errors: FileError when that fails, when the folder is
@@ -27,8 +27,8 @@ private:
     void lock_file();
 
     std::string out_;
-    FileDescriptor folder_;
-    FileDescriptor file_;
+    UnforkedFile folder_;
+    UnforkedFile file_;
 };
 
 /// How the lock on an output folder stands.

@@ -270,8 +270,12 @@ class Modules(TorchTest):
                    "assert net.training and net[0].training and not net[1].training")
 
     def test_forked_processes(self):
-        """One ends by itself, the other by TERM; the job goes on."""
-        self.check("import signal, time", ATTACH, LOOP,
+        """One ends by itself, one by TERM, one outlives the job; the job goes on, and its end is one."""
+        self.check("import fcntl, signal, time", ATTACH, "stays = None", LOOP,
+                   "    stays = stays or os.fork()",
+                   "    if stays == 0:",
+                   "        time.sleep(60)",
+                   "        os._exit(0)",
                    "    ends = os.fork()",
                    "    if ends == 0:",
                    "        sys.exit(3)",
@@ -285,7 +289,9 @@ class Modules(TorchTest):
                    "    os.read(begins, 1)",
                    "    os.kill(sleeps, signal.SIGTERM)",
                    "    assert os.waitstatus_to_exitcode(os.waitpid(sleeps, 0)[1]) == -signal.SIGTERM",
-                   "assert not job.stopped")
+                   "assert not job.stopped",
+                   "fcntl.flock(os.open(out + '/run.lock', os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)",
+                   "os.kill(stays, signal.SIGKILL)")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,26 @@ inline bool in_child(const std::function<bool()>& action) {
     return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// A process forked from this one that does nothing until it is killed by the destructor, as a data
+/// loader's worker between two batches.
+class IdleChild {
+public:
+    IdleChild() : pid_(::fork()) {
+        while (pid_ == 0) {
+            ::pause();
+        }
+    }
+    ~IdleChild() {
+        ::kill(pid_, SIGKILL);
+        ::waitpid(pid_, nullptr, 0);
+    }
+    IdleChild(const IdleChild&) = delete;
+    IdleChild& operator=(const IdleChild&) = delete;
+
+private:
+    pid_t pid_;
+};
+
 /// In a child process: from now on files cannot grow beyond this, as on a full disk; again without
 /// a limit: RLIM_INFINITY.
 inline void limit_file_size(rlim_t bytes) {

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "cohort/core/error.hpp"
+#include "support/core/child_process.hpp"
 #include "support/core/temp_folder.hpp"
 
 namespace cohort {
@@ -43,6 +45,30 @@ TEST(RunLock, AnotherRunMayHaveTakenThePlace) {
     std::filesystem::rename(out, folder.file("elsewhere"));
     const RunLock other(out);
     EXPECT_THROW(lock.restore(), FileError);
+}
+
+TEST(RunLock, EndsBeforeTheProcessesThatWereForkedMeanwhile) {
+    const TempFolder folder;
+    const std::string out = folder.file("out");
+    std::optional<RunLock> lock(out);
+    const IdleChild child;
+    EXPECT_EQ(run_lock_state(out).held, true);
+    lock.reset();
+    EXPECT_EQ(run_lock_state(out).held, false);
+    const RunLock next(out);
+}
+
+/// The forked process ends with all of its destructors, as one of Python's does.
+TEST(RunLock, IsNotEndedByAForkedProcess) {
+    const TempFolder folder;
+    const std::string out = folder.file("out");
+    std::optional<RunLock> lock(out);
+    EXPECT_TRUE(in_child([&] {
+        lock.reset();
+        return run_lock_state(out).held == true;
+    }));
+    EXPECT_EQ(run_lock_state(out).held, true);
+    EXPECT_FALSE(lock->restore()) << "folder and file are as they were";
 }
 
 }  // namespace

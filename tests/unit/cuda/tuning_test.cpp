@@ -4,11 +4,13 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
 #include "layers/tuning.hpp"
+#include "support/core/child_process.hpp"
 #include "support/core/file_bytes.hpp"
 #include "support/core/temp_folder.hpp"
 
@@ -109,6 +111,14 @@ TEST(MeasuringTurn, EndsItsWaitWhenTheChoiceIsKnown) {
     });
     caches.first.remember("conv a", 3);
     other.join();
+}
+
+TEST(MeasuringTurn, EndsBeforeTheProcessesThatWereForkedMeanwhile) {
+    TwoCaches caches;
+    std::optional<MeasuringTurn> turn(std::in_place, caches.first, "conv a");
+    const IdleChild child;
+    turn.reset();
+    EXPECT_TRUE(MeasuringTurn(caches.second, "conv b", Clock::Seconds(0)).has_lock());
 }
 
 TEST(MeasuringTurn, WaitsInVainForSoLongInAllAndStillReads) {

@@ -149,6 +149,15 @@ TEST_F(StoreTest, AppearsOnlyByCommit) {
     EXPECT_EQ(StoreReader(file("a.h5"), thread_).get<float>("/parameters/conv.weight")[0], 8.0F);
 }
 
+TEST_F(StoreTest, IsReadThoughAProcessForkedMeanwhileLives) {
+    StoreWriter writer(file("a.h5"), kFormat, thread_);
+    writer.put("/words", std::vector<std::uint64_t>{1, 2});
+    const IdleChild child;
+    writer.commit();
+    EXPECT_THAT(StoreReader(file("a.h5"), thread_).get<std::uint64_t>("/words"),
+                ::testing::ElementsAre(1, 2));
+}
+
 TEST_F(StoreTest, RefusesEveryTruncation) {
     write_small(file("a.h5"));
     const std::string whole = read_bytes(file("a.h5"));
