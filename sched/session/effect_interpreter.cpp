@@ -11,10 +11,10 @@
 
 namespace cohort {
 
-void EffectInterpreter::push(const SessionPush& push) {
-    held_[push.ticket.id] = push;
-    session_.leases().open().pushed(push.ticket.lease);
-    carry_out(session_.engine().push(push.ticket));
+void EffectInterpreter::push(const PushTicket& ticket) {
+    held_[ticket.id] = ticket;
+    session_.leases().open().pushed(ticket.lease);
+    carry_out(session_.engine().push(ticket));
 }
 
 void EffectInterpreter::watch(const Effect& effect, bool held) const {
@@ -93,9 +93,9 @@ UpdateOrder EffectInterpreter::order_of(const Fire& fire) {
     update.terms.reserve(in_order.size());
     for (const std::size_t i : in_order) {
         const PushTicket& ticket = fire.pushes[i].ticket;
-        const auto held = held_.extract(ticket.id);
         const LeaseOrder* const lease = leases.find(ticket.lease);
-        check_invariant(!held.empty() && lease != nullptr, "a push that fires has its lease");
+        check_invariant(held_.erase(ticket.id) == 1 && lease != nullptr,
+                        "a push that fires was held and has its lease");
         if (update.terms.empty()) {
             update.epoch = lease->epoch;
         }
@@ -105,7 +105,7 @@ UpdateOrder EffectInterpreter::order_of(const Fire& fire) {
                                 .version = ticket.version});
         update.samples += ticket.samples;
         update.loss_sum += ticket.loss_sum;
-        update.correct += held.mapped().correct;
+        update.correct += ticket.correct;
         update.gradient_norm += ticket.gradient_norm / static_cast<double>(in_order.size());
         leases.applied(ticket.lease);
     }
@@ -116,8 +116,7 @@ UpdateOrder EffectInterpreter::order_of(const Fire& fire) {
 void EffectInterpreter::refuse(const Effect& effect, const Refuse& refusal) {
     const auto held = held_.extract(refusal.push);
     check_invariant(!held.empty(), "a refused push was held");
-    const SessionPush& push = held.mapped();
-    const PushTicket& ticket = push.ticket;
+    const PushTicket& ticket = held.mapped();
     const bool out = session_.leases().open().find(ticket.lease) != nullptr;
     if (out) {  // else it returned before, and was counted then
         session_.settled({.worker = ticket.id.worker,
@@ -127,11 +126,11 @@ void EffectInterpreter::refuse(const Effect& effect, const Refuse& refusal) {
                           .weight = 0,
                           .returned = refusal.reason});
     }
-    handler_.refuse(refusal, push, out);
+    handler_.refuse(refusal, ticket, out);
     watch(effect, out);
     if (out && refusal.reason == ReturnReason::kNonFinite) {
         session_.dropped();
-        handler_.dropped(push);
+        handler_.dropped(ticket);
     }
 }
 

@@ -8,38 +8,9 @@
 
 #include "cohort/sched/update_engine.hpp"
 #include "sched/session/training_session.hpp"
+#include "sched/session/update_order.hpp"
 
 namespace cohort {
-
-/// A push as it arrived: what the engine is told, and what it need not know.
-struct SessionPush {
-    PushTicket ticket;
-    double correct = 0;  ///< samples that were classified correctly
-};
-
-/// An update that has been decided.
-struct UpdateOrder {
-    struct Term {
-        PushId push;
-        std::uint64_t lease = 0;
-        double coefficient = 0;    ///< in the weighted sum
-        std::int64_t version = 0;  ///< of the parameters that the push was computed on
-    };
-    std::int64_t version = 0;  ///< after the update
-    double fraction = 0;       ///< of a reference batch
-    double learning_rate = 0;
-    Work work = Work::kGradient;
-    double delay_compensation = 0;  ///< lambda
-    bool ask_norm = false;          ///< for the squared norm of its mean gradient
-    std::vector<Term> terms;  ///< in the order of leases, not of arrival: the sum has the same bits
-                              ///< whatever the timing
-    std::uint32_t epoch = 0;  ///< of the first term's lease
-    // Over all terms:
-    std::int64_t samples = 0;
-    double loss_sum = 0;
-    double correct = 0;
-    double gradient_norm = 0;  ///< mean
-};
 
 /// Carries out what the session orders. Calls come in the order in which they are to be done.
 class EffectHandler {
@@ -59,9 +30,9 @@ public:
     /// worker had none
     virtual void interrupt(const Interrupt& interrupt, const ReturnLease* lease) = 0;
     /// The push is not used. @param held  false: its lease had returned before
-    virtual void refuse(const Refuse& /*refusal*/, const SessionPush& /*push*/, bool /*held*/) {}
+    virtual void refuse(const Refuse& /*refusal*/, const PushTicket& /*ticket*/, bool /*held*/) {}
     /// A push was refused because its numbers are not finite.
-    virtual void dropped(const SessionPush& push) = 0;
+    virtual void dropped(const PushTicket& ticket) = 0;
     /// The lease is about to return.
     virtual void returned(const ReturnLease& /*lease*/) {}
 };
@@ -77,10 +48,10 @@ public:
         : session_(session), handler_(handler), watch_(std::move(watch)) {}
 
     /// A push is complete: the engine decides, which is carried out.
-    void push(const SessionPush& push);
+    void push(const PushTicket& ticket);
     void carry_out(const std::vector<Effect>& effects);
     /// Pushes that the engine has neither applied nor refused.
-    [[nodiscard]] const std::map<PushId, SessionPush>& held() const noexcept { return held_; }
+    [[nodiscard]] const std::map<PushId, PushTicket>& held() const noexcept { return held_; }
     void forget_pushes() { held_.clear(); }
 
 private:
@@ -94,7 +65,7 @@ private:
     TrainingSession& session_;
     EffectHandler& handler_;
     Watch watch_;
-    std::map<PushId, SessionPush> held_;
+    std::map<PushId, PushTicket> held_;
 };
 
 }  // namespace cohort

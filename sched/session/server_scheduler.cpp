@@ -74,9 +74,9 @@ bool ServerScheduler::arrived(int worker) {
     return !session_.stopping();
 }
 
-void ServerScheduler::push(const SessionPush& push) {
+void ServerScheduler::push(const PushTicket& ticket) {
     run([&] {
-        effects().push(push);
+        effects().push(ticket);
         leases_.shorten();
         leases_.deal();
     });

@@ -174,7 +174,7 @@ public:
     void release(int worker) { leases_.workers().released(worker); }
     /// A worker's push has arrived. False: it is not used since the run ends; else push() follows.
     [[nodiscard]] bool arrived(int worker);
-    void push(const SessionPush& push);
+    void push(const PushTicket& ticket);
     void deal();
     /// Installs another plan at the next fence, in which nothing is lost; of several that wait the
     /// newest counts, with the newest batches that were given.

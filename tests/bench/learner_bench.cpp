@@ -41,15 +41,16 @@ public:
 
     /// One update per round of all workers.
     void synchronous() {
-        Learner::Update update{.version = ++version_, .fraction = 1, .lr = kLr};
+        UpdateOrder update{.version = ++version_, .fraction = 1, .learning_rate = kLr};
+        std::vector<Learner::WorkId> works;
         for (int worker = 0; worker < kWorkers; ++worker) {
-            update.terms.push_back(
-                {.work = start(worker, 0), .coefficient = 1.0 / kWorkers, .worker = worker});
+            works.push_back(start(worker, 0));
+            update.terms.push_back({.push = {.worker = worker}, .coefficient = 1.0 / kWorkers});
         }
-        for (const auto& term : update.terms) {
-            (void)learner_->outcome(term.work);
+        for (const Learner::WorkId work : works) {
+            (void)learner_->outcome(work);
         }
-        learner_->apply(update);
+        learner_->apply(update, works);
     }
     /// One update per worker in turn; the others compute on.
     void asynchronous() {
@@ -63,8 +64,9 @@ public:
             (void)learner_->outcome(work);
             learner_->apply({.version = ++version_,
                              .fraction = 1.0 / kWorkers,
-                             .lr = kLr,
-                             .terms = {{.work = work, .worker = worker}}});
+                             .learning_rate = kLr,
+                             .terms = {{.push = {.worker = worker}, .coefficient = 1}}},
+                            std::span(&work, 1));
             work = start(worker, 1 - 1.0 / kWorkers);
         }
     }

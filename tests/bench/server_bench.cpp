@@ -33,7 +33,7 @@ void BM_Update(benchmark::State& state) {
         }
         FireOrder order =
             test::fire_order(++version, pushes, {{.worker = 0, .evaluation = {}}}, 1, 1e-6);
-        order.ask_norm = state.range(1) == 1;
+        order.update.ask_norm = state.range(1) == 1;
         const FireOutput output = shard.prepare(order);
         state.ResumeTiming();
         shard.fire(order, output, [](std::int64_t) {});

@@ -34,10 +34,16 @@ struct PushTicket {
     std::int64_t samples = 0;  ///< b_p > 0
     bool finite = true;        ///< false: loss or gradient hold NaN or infinity
     double loss_sum = 0;       ///< nats, over the samples
+    double correct = 0;        ///< samples that were classified correctly
     double gradient_norm = 0;  ///< norm of the mean gradient
     Work work = Work::kGradient;
     double reference_dot = 0;   ///< product with the reference gradient of SyncPlan::validate_every
     double reference_norm = 0;  ///< norm of the reference gradient; 0: there is none yet
+
+    auto fields() {
+        return std::tie(id, lease, version, samples, finite, loss_sum, correct, gradient_norm, work,
+                        reference_dot, reference_norm);
+    }
 };
 
 /// A push that is part of an update.

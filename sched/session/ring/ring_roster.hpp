@@ -100,7 +100,6 @@ private:
 /// holds its gradient.
 struct RiderGradient {
     std::optional<PushTicket> ticket;
-    double correct = 0;       ///< samples that were classified correctly
     std::uint32_t epoch = 0;  ///< of its lease
     std::optional<int> parent;
     bool granted = false;
@@ -121,10 +120,9 @@ class RiderTracker {
 public:
     explicit RiderTracker(int workers) : riders_(static_cast<std::size_t>(workers)) {}
 
-    void add_ticket(const PushTicket& ticket, double correct = 0, std::uint32_t epoch = 0) {
+    void add_ticket(const PushTicket& ticket, std::uint32_t epoch = 0) {
         RiderGradient& gradient = gradients_[ticket.id];
         gradient.ticket = ticket;
-        gradient.correct = correct;
         gradient.epoch = epoch;
         if (gradient.parent) {
             ready_.push_back(ticket.id);

@@ -43,7 +43,7 @@ void IterationEnds::timed(const End& end) {
     }
 }
 
-SessionPush IterationEnds::pushed(const End& end) {
+PushTicket IterationEnds::pushed(const End& end) {
     const VirtualLease& pushed = job_.leases_out.at(end.lease);
     check_invariant(pushed.computed != 0, "a push was computed");
     const int worker = pushed.worker;
@@ -61,6 +61,7 @@ SessionPush IterationEnds::pushed(const End& end) {
                       .samples = pushed.slice.count,
                       .finite = outcome.finite,
                       .loss_sum = outcome.loss_sum,
+                      .correct = outcome.correct,
                       .gradient_norm = outcome.gradient_norm,
                       .work = pushed.work};
     if (job_.engine().plan().validate_every > 0) {
@@ -72,7 +73,7 @@ SessionPush IterationEnds::pushed(const End& end) {
     if (job_.spec.timeline != nullptr) {
         job_.spec.timeline->pushed(ticket.id, end.version);
     }
-    return {.ticket = ticket, .correct = outcome.correct};
+    return ticket;
 }
 
 VirtualJob::VirtualJob(VirtualCluster& on, Learner& model, JobSpec job)
@@ -116,24 +117,13 @@ void VirtualJob::returned(const ReturnLease& lease) {
 
 void VirtualJob::apply(const UpdateOrder& order, const Fire& /*fire*/) {
     fired_lr = order.learning_rate;
-    Learner::Update update{.version = order.version,
-                           .samples = order.samples,
-                           .fraction = order.fraction,
-                           .lr = order.learning_rate,
-                           .work = order.work,
-                           .delay_compensation = order.delay_compensation,
-                           .terms = {},
-                           .ask_norm = order.ask_norm};
-    update.terms.reserve(order.terms.size());
-    for (const UpdateOrder::Term& term : order.terms) {
-        const auto lease = leases_out.extract(term.lease);
-        update.terms.push_back({.work = lease.mapped().computed,
-                                .coefficient = term.coefficient,
-                                .worker = term.push.worker,
-                                .version = term.version});
+    std::vector<Learner::WorkId> works;
+    works.reserve(order.terms.size());
+    for (const UpdateTerm& term : order.terms) {
+        works.push_back(leases_out.extract(term.lease).mapped().computed);
     }
-    const double squares = learner.apply(update);
-    if (update.ask_norm) {
+    const double squares = learner.apply(order, works);
+    if (order.ask_norm) {
         session.gradients().answered(order.version, squares);
     }
 }
@@ -141,7 +131,7 @@ void VirtualJob::apply(const UpdateOrder& order, const Fire& /*fire*/) {
 void VirtualJob::applied(const UpdateOrder& update, const Fire& fire) {
     if (spec.timeline != nullptr) {
         std::vector<PushId> pushes;
-        for (const UpdateOrder::Term& term : update.terms) {
+        for (const UpdateTerm& term : update.terms) {
             pushes.push_back(term.push);
         }
         spec.timeline->updated(update.version, now(), now(), pushes, update.samples);

@@ -59,7 +59,7 @@ public:
     void timed(const End& end);
     /// A push is complete: its own time is recorded. The learner is waited for.
     /// @return it, for the engine
-    [[nodiscard]] SessionPush pushed(const End& end);
+    [[nodiscard]] PushTicket pushed(const End& end);
 
 private:
     VirtualJobContext& job_;
@@ -117,7 +117,7 @@ protected:
     // EffectHandler.
     void apply(const UpdateOrder& update, const Fire& fire) override;
     void applied(const UpdateOrder& update, const Fire& fire) override;
-    void dropped(const SessionPush& /*push*/) override { check_drops(); }
+    void dropped(const PushTicket& /*ticket*/) override { check_drops(); }
     void returned(const ReturnLease& lease) override;
 
     IterationEnds iteration_ends_;

@@ -160,20 +160,20 @@ public:
         }
     }
 
-    double apply(const Update& update) override {
+    double apply(const UpdateOrder& update, std::span<const WorkId> works) override {
         std::vector<std::shared_ptr<float>> values;
-        for (const Update::Term& term : update.terms) {
-            values.push_back(done(term.work).work->values);
+        for (const WorkId work : works) {
+            values.push_back(done(work).work->values);
         }
         const OwnTimeScope time(own_s_);
         for (std::size_t i = 0; i < values.size(); ++i) {
             const auto floats = graph_.parameters().total() + graph_.state().total();
-            rounding_.round(update.work, update.terms[i].worker,
+            rounding_.round(update.work, update.terms[i].push.worker,
                             {values[i].get(), static_cast<std::size_t>(floats)});
         }
         const double squares = store_.apply(update, values, pool_, parts_.mean_clip_norm);
-        for (const Update::Term& term : update.terms) {
-            entries_.erase(term.work);
+        for (const WorkId work : works) {
+            entries_.erase(work);
         }
         return squares;
     }

@@ -14,6 +14,7 @@
 #include "cohort/model/source.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/sched/plan.hpp"
+#include "sched/session/update_order.hpp"
 
 namespace cohort {
 
@@ -51,22 +52,6 @@ public:
         double gradient_norm = 0;
         std::array<double, 2> half_squares{};  ///< |g|^2 of each half
     };
-    struct Update {
-        struct Term {
-            WorkId work = 0;
-            double coefficient = 1;  ///< of the weighted sum
-            int worker = 0;
-            std::int64_t version = 0;  ///< that it was computed on
-        };
-        std::int64_t version = 0;  ///< after it
-        std::int64_t samples = 0;  ///< that it is made of: the weight of its parameters in the mean
-        double fraction = 1;       ///< f
-        double lr = 0;
-        Work work = Work::kGradient;
-        double delay_compensation = 0;  ///< lambda; 0: none
-        std::vector<Term> terms;        ///< summed in this order; their work is over then
-        bool ask_norm = false;
-    };
     struct Accuracy {
         std::optional<double> accuracy = 0;  ///< 0..1; none: a regression
         double loss = 0;                     ///< nats
@@ -100,8 +85,11 @@ public:
     /// asked for has been given up: its worker's local steps begin with a new optimizer.
     virtual void forget(WorkId /*work*/) {}
     /// The order of calls decides: update.version is the next one's parameters'.
+    /// @param works  what the pushes of its terms were computed by, one per term: over then
     /// @return the squared norm of its mean gradient, if it is asked for
-    virtual double apply(const Update& /*update*/) { return 0; }
+    virtual double apply(const UpdateOrder& /*update*/, std::span<const WorkId> /*works*/) {
+        return 0;
+    }
 
     /// Zeno++: this work's gradient is what others are compared with from now on; it is over then.
     virtual void set_reference(WorkId /*work*/) {}

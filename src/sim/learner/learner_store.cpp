@@ -120,15 +120,16 @@ Learner::Released ParameterStore::average() {
     return make_form(average_->values());
 }
 
-double ParameterStore::apply(const Learner::Update& update,
+double ParameterStore::apply(const UpdateOrder& update,
                              std::span<const std::shared_ptr<float>> values, LearnerPool& pool,
                              double clip_norm) {
     std::vector<SumTerm> terms;
     std::vector<std::shared_ptr<const float>> released;
     double weights = 0;
-    for (const Learner::Update::Term& term : update.terms) {
-        released.push_back(update.delay_compensation > 0 ? released_.take(term.worker, term.version)
-                                                         : nullptr);
+    for (const UpdateTerm& term : update.terms) {
+        released.push_back(update.delay_compensation > 0
+                               ? released_.take(term.push.worker, term.version)
+                               : nullptr);
         weights += term.coefficient;
         terms.push_back({.values = values[terms.size()].get(),
                          .coefficient = static_cast<float>(term.coefficient),
@@ -166,12 +167,12 @@ double ParameterStore::norm_of(const MeanGradient& mean, const float* before,
     return std::sqrt(squares);
 }
 
-void ParameterStore::begin_update(const Learner::Update& update, const MeanGradient& mean,
+void ParameterStore::begin_update(const UpdateOrder& update, const MeanGradient& mean,
                                   const float* before) {
     if (update.work == Work::kDelta) {
-        optimizer_->begin_delta(update.fraction, update.lr);
+        optimizer_->begin_delta(update.fraction, update.learning_rate);
     } else {
-        optimizer_->begin_update(update.fraction, update.lr);
+        optimizer_->begin_update(update.fraction, update.learning_rate);
     }
     const std::span<float> state = all(theta_).subspan(parameters());
     const auto first = static_cast<std::int64_t>(parameters());
@@ -208,7 +209,7 @@ double ParameterStore::sum_over_blocks(
 }
 
 /// Floats [begin, begin + n) of the update, from the old parameters to the new ones.
-double ParameterStore::apply_block(const Learner::Update& update, const MeanGradient& mean,
+double ParameterStore::apply_block(const UpdateOrder& update, const MeanGradient& mean,
                                    const float* before, std::int64_t begin, std::int64_t n) {
     thread_local std::vector<float> sum(static_cast<std::size_t>(kBlock));
     const auto count = static_cast<std::size_t>(n);

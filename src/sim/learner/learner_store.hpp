@@ -78,7 +78,7 @@ public:
     /// @param values  of update.terms: gradient or delta, then batch statistics  @param pool helps
     /// @param clip_norm  that a mean gradient is scaled to when its norm is larger; 0: none
     /// @return the squared norm of the mean gradient, if the update asks for it
-    double apply(const Learner::Update& update, std::span<const std::shared_ptr<float>> values,
+    double apply(const UpdateOrder& update, std::span<const std::shared_ptr<float>> values,
                  LearnerPool& pool, double clip_norm = 0);
     /// FNV-1a over parameters, state, optimizer.
     [[nodiscard]] std::uint64_t digest();
@@ -94,13 +94,13 @@ private:
         return static_cast<std::size_t>(graph_.parameters().total());
     }
     void round(const std::shared_ptr<float>& values) const;
-    void begin_update(const Learner::Update& update, const MeanGradient& mean, const float* before);
+    void begin_update(const UpdateOrder& update, const MeanGradient& mean, const float* before);
     [[nodiscard]] double norm_of(const MeanGradient& mean, const float* before,
                                  LearnerPool& pool) const;
     double sum_over_blocks(
         LearnerPool& pool,
         const std::function<double(std::int64_t begin, std::int64_t n)>& work) const;
-    double apply_block(const Learner::Update& update, const MeanGradient& mean, const float* before,
+    double apply_block(const UpdateOrder& update, const MeanGradient& mean, const float* before,
                        std::int64_t begin, std::int64_t n);
 
     const Graph& graph_;

@@ -107,7 +107,7 @@ private:
         const PushForm form = route.whole();
         PushRoute::release(route.start(id, gradient_, form), form);
         comm_.send({0, Port::kCoordinator}, Port::kWorker, MessageKind::kPushReport,
-                   PushReport{.push = id, .version = version, .samples = 1});
+                   PushReport{.ticket = {.id = id, .version = version, .samples = 1}});
     }
 
     /// The last two sets of parameters differ by the last update.
@@ -177,15 +177,17 @@ private:
     }
 
     void fire(std::int64_t version) {
-        FireOrder update{.version = version, .fraction = 1, .lr = kLearningRate};
+        FireOrder order;
+        order.update = {.version = version, .fraction = 1, .learning_rate = kLearningRate};
         for (std::int32_t worker = 0; worker < world_.map().workers(); ++worker) {
-            update.releases.push_back({.worker = worker});
+            order.releases.push_back({.worker = worker});
             if (version > 0) {
-                update.pushes.push_back(
-                    {{.worker = worker, .sequence = static_cast<std::uint64_t>(version)}, 1});
+                order.update.terms.push_back(
+                    {.push = {.worker = worker, .sequence = static_cast<std::uint64_t>(version)},
+                     .coefficient = 1});
             }
         }
-        send_servers(comm_, MessageKind::kFire, update);
+        send_servers(comm_, MessageKind::kFire, order);
     }
 
     /// The timed part begins or ends.

@@ -24,12 +24,13 @@ public:
     }
     /// Seconds of an update that sums `pushes` and releases its parameters.
     double update(int pushes) {
-        FireOrder order{.version = shard_.version() + 1, .fraction = 1, .lr = 1e-6};
+        FireOrder order;
+        order.update = {.version = shard_.version() + 1, .fraction = 1, .learning_rate = 1e-6};
         for (std::int32_t worker = 0; worker < pushes; ++worker) {
             const PushId id{.worker = worker,
-                            .sequence = static_cast<std::uint64_t>(order.version)};
+                            .sequence = static_cast<std::uint64_t>(order.update.version)};
             stage(id);
-            order.pushes.push_back({.push = id, .coefficient = 1.0 / pushes});
+            order.update.terms.push_back({.push = id, .coefficient = 1.0 / pushes});
         }
         order.releases.push_back({.worker = 0});
         const ThreadCpuClock clock;

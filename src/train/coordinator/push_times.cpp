@@ -17,13 +17,14 @@ double push_bytes(const JobContext& parts) {
            static_cast<double>(wire_bytes(parts.options.wire));
 }
 
-IterationRecord record_of(const PushReport& ticket, const PushSending& sending, double received) {
-    const WorkerTimes& times = ticket.times;
+IterationRecord record_of(const PushReport& report, const PushSending& sending, double received) {
+    const PushTicket& ticket = report.ticket;
+    const WorkerTimes& times = report.times;
     const double idle_s = times.exchange_s - times.pull_s + times.lease_s;
     const double wait_s = std::max(0.0, idle_s - sending.before_s);
     const double after_s = std::max(0.0, sending.before_s - idle_s);  // beside what came then
-    IterationRecord record{.worker = ticket.push.worker,
-                           .iteration = static_cast<std::int64_t>(ticket.push.sequence),
+    IterationRecord record{.worker = ticket.id.worker,
+                           .iteration = static_cast<std::int64_t>(ticket.id.sequence),
                            .samples = ticket.samples,
                            .version = ticket.version,
                            .input_s = times.input_s,

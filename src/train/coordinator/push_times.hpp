@@ -22,7 +22,7 @@ struct PushSending {
 /// What a ticket says of its worker's time. What the push before still took after its ticket was
 /// that iteration's: it is no waiting of this one.
 /// @param received  bytes that came over the network before it
-[[nodiscard]] IterationRecord record_of(const PushReport& ticket, const PushSending& sending,
+[[nodiscard]] IterationRecord record_of(const PushReport& report, const PushSending& sending,
                                         double received);
 
 }  // namespace cohort

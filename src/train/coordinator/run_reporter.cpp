@@ -130,7 +130,7 @@ void RunReporter::updated(const UpdateOrder& update) {
                     .applied = true,
                     .epoch = update.epoch,
                     .version = update.version};
-    for (const UpdateOrder::Term& term : update.terms) {
+    for (const UpdateTerm& term : update.terms) {
         step.pushes.push_back(term.push);
     }
     hooks_.stepped(step);

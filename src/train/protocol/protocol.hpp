@@ -9,6 +9,7 @@
 #include "cohort/sched/plan.hpp"
 #include "core/bytes.hpp"
 #include "sched/session/lease_order.hpp"
+#include "sched/session/update_order.hpp"
 #include "train/protocol/push_outcomes.hpp"
 #include "train/protocol/shards.hpp"
 
@@ -170,17 +171,10 @@ struct WorkerTimes {
     }
 };
 
+/// A push, and how it came about.
 struct PushReport {
-    PushId push;
-    std::uint64_t lease = 0;
-    std::int64_t version = 0;
-    std::int64_t samples = 0;
-    double loss_sum = 0;
-    double correct = 0;
-    bool finite = true;
-    double gradient_norm = 0;
-    WorkerTimes times;
-    Work work = Work::kGradient;
+    PushTicket ticket;  ///< without the products with the reference
+    WorkerTimes times = {};
     bool given_up = false;    ///< interrupted while its payload was sent: to be discarded
     bool validation = false;  ///< computed on a validation lease
     std::int32_t slot = -1;   ///< >= 0: the payload lies in memory of the node (protocol_node.hpp)
@@ -189,8 +183,7 @@ struct PushReport {
     double second_squares = 0;
     std::uint32_t layout = 0;  ///< that its payload is cut by
     auto fields() {
-        return std::tie(push, lease, version, samples, loss_sum, correct, finite, gradient_norm,
-                        times, work, given_up, validation, slot, halves, first_squares,
+        return std::tie(ticket, times, given_up, validation, slot, halves, first_squares,
                         second_squares, layout);
     }
 };
@@ -229,14 +222,6 @@ struct GradientStatsReply {
     auto fields() { return std::tie(version, server, squares); }
 };
 
-struct WeightedPush {
-    PushId push;
-    double coefficient = 0;  ///< b_p w_p / sum of b
-    std::int64_t version =
-        0;  ///< version that the push was computed on, for the delay compensation
-    auto fields() { return std::tie(push, coefficient, version); }
-};
-
 struct ReleaseOrder {
     std::int32_t worker = 0;
     double lag = 0;  ///< look-ahead in reference batches; 0: plain parameters
@@ -256,23 +241,15 @@ struct ParametersStop {
     auto fields() { return std::tie(rank, from, lag, releases); }
 };
 
-/// An update; without pushes, only releases and snapshots of the current version.
+/// An update, and what follows from it; without terms, only releases and snapshots of the current
+/// version.
 struct FireOrder {
-    std::int64_t version = 0;  ///< version after the update
-    double fraction = 0;
-    double lr = 0;
-    Work work = Work::kGradient;
-    double delay_compensation = 0;     ///< lambda
-    bool ask_norm = false;             ///< of the mean gradient; answered with kGradientStats
-    std::vector<WeightedPush> pushes;  ///< in the order in which they are summed
-    std::vector<ReleaseOrder> releases;
-    SnapshotOrder snapshot;
+    UpdateOrder update = {};
+    std::vector<ReleaseOrder> releases = {};
+    SnapshotOrder snapshot = {};
     std::vector<ParametersStop> stops = {};  ///< more releases, of an update
     std::int32_t pieces = 1;                 ///< of a shard's parameters on their way over stops
-    auto fields() {
-        return std::tie(version, fraction, lr, work, delay_compensation, ask_norm, pushes, releases,
-                        snapshot, stops, pieces);
-    }
+    auto fields() { return std::tie(update, releases, snapshot, stops, pieces); }
 };
 
 /// A staged push becomes the reference, in place of the previous one.

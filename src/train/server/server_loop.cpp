@@ -51,7 +51,7 @@ std::vector<PassedOn> pieces_of(const FireOrder& order, const ShardRange& range)
         for (std::int32_t piece = 0; piece < order.pieces; ++piece) {
             const std::int64_t begin = range.parameters() * piece / order.pieces;
             const std::int64_t end = range.parameters() * (piece + 1) / order.pieces;
-            const ParametersHeader header{.version = order.version,
+            const ParametersHeader header{.version = order.update.version,
                                           .server = range.part,
                                           .begin = range.begin + begin,
                                           .end = range.begin + end,
@@ -168,7 +168,7 @@ void ServerLoop::end_move() {
 
 void ServerLoop::carry_out(const OrderLine::Update& update) {
     if (update.void_of_pushes) {
-        shard_.skip_to(update.order.version);
+        shard_.skip_to(update.order.update.version);
     }
     fire(update.order);
     shard_.staging().discard_sums(shard_.version());
@@ -246,10 +246,11 @@ void ServerLoop::fire(const FireOrder& order) {
             one.transfer->release(one.form.of(final) - one.form.of(one.begin));
         }
     });
-    if (order.ask_norm) {
+    if (order.update.ask_norm) {
         tell_coordinator(
             MessageKind::kGradientStats,
-            GradientStatsReply{.version = order.version, .server = server_, .squares = squares});
+            GradientStatsReply{
+                .version = order.update.version, .server = server_, .squares = squares});
     }
     if (!order.snapshot.checkpoint.empty()) {
         save(order.snapshot.checkpoint);
@@ -277,7 +278,7 @@ std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& orde
     for (const ReleaseOrder& release : order.releases) {
         const bool again = release.again >= 0;
         const ParametersHeader header{
-            .version = again ? release.again : order.version,
+            .version = again ? release.again : order.update.version,
             .server = server_,
             .evaluation = release.evaluation,
             .incarnation = release.incarnation,
@@ -295,11 +296,11 @@ std::vector<ServerLoop::Leaving> ServerLoop::start_sending(const FireOrder& orde
                                 piece.begin, piece.floats));
     }
     if (order.snapshot.gather != 0) {
-        leaving.push_back(
-            start({0, Port::kCoordinator}, MessageKind::kGathered,
-                  GatheredHeader{
-                      .gather = order.snapshot.gather, .version = order.version, .part = server_},
-                  Wire::kF32, output.find(0), 0, range.floats()));
+        leaving.push_back(start(
+            {0, Port::kCoordinator}, MessageKind::kGathered,
+            GatheredHeader{
+                .gather = order.snapshot.gather, .version = order.update.version, .part = server_},
+            Wire::kF32, output.find(0), 0, range.floats()));
     }
     return leaving;
 }

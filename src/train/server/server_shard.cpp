@@ -97,15 +97,16 @@ double FireRunner::run(const FireOrder& order, const MeanGradient& mean, const F
 
 void FireRunner::begin_update(const Job& job) {
     const FireOrder& order = job.order;
-    if (order.work == Work::kDelta) {
-        store_.optimizer().begin_delta(order.fraction, order.lr);
+    if (order.update.work == Work::kDelta) {
+        store_.optimizer().begin_delta(order.update.fraction, order.update.learning_rate);
     } else {
-        store_.optimizer().begin_update(order.fraction, order.lr);
+        store_.optimizer().begin_update(order.update.fraction, order.update.learning_rate);
     }
     const ShardRange& range = store_.range();
     const std::vector<float> statistics = job.mean.statistics(range.parameters(), range.state);
     if (!statistics.empty()) {
-        fold_batch_statistics(store_.state(), statistics, kBatchNormMomentum, order.fraction);
+        fold_batch_statistics(store_.state(), statistics, kBatchNormMomentum,
+                              order.update.fraction);
     }
 }
 
@@ -148,7 +149,7 @@ double FireRunner::run_step(const Job& job, std::int64_t begin, std::int64_t end
         if (!job.mean.empty()) {
             const auto count = static_cast<std::size_t>(n);
             const std::span<const float> gradient(job.mean.block(theta.data(), at, n, sum), count);
-            squares += job.order.ask_norm ? sum_of_squares(gradient) : 0;
+            squares += job.order.update.ask_norm ? sum_of_squares(gradient) : 0;
             store_.optimizer().apply(at, theta.subspan(static_cast<std::size_t>(at), count),
                                      gradient);
         }
@@ -167,7 +168,8 @@ double FireRunner::run_device_step(const Job& job, std::int64_t begin, std::int6
         if (gradient != sum) {
             std::copy_n(gradient, n, sum);
         }
-        squares += job.order.ask_norm ? sum_of_squares({sum, static_cast<std::size_t>(n)}) : 0;
+        squares +=
+            job.order.update.ask_norm ? sum_of_squares({sum, static_cast<std::size_t>(n)}) : 0;
     }
     if (!job.mean.empty()) {
         store_.apply_on_device(begin, end - begin);
@@ -188,7 +190,7 @@ void FireRunner::copy_block(const Job& job, std::int64_t at, std::int64_t n) con
         if (copy.lag == 0) {
             std::copy(theta.begin(), theta.end(), to.begin());
         } else {
-            look_ahead(theta, ahead, job.order.lr, copy.lag, to);
+            look_ahead(theta, ahead, job.order.update.learning_rate, copy.lag, to);
         }
         if (wire_ == Wire::kBf16) {
             narrow_to_bf16(to, rounded(copy.values.get(), store_.range()) + at);
@@ -231,12 +233,12 @@ void ServerShard::resize(const ShardRange& range, const ShardSnapshot& snapshot,
 }
 
 void ServerShard::check_version(const FireOrder& order) const {
-    const std::int64_t next = version_ + (order.pushes.empty() ? 0 : 1);
-    if (order.version != next) {
+    const std::int64_t next = version_ + (order.update.terms.empty() ? 0 : 1);
+    if (order.update.version != next) {
         fail<PeerError>({.where = "server",
                          .what = "an order of another version",
                          .expected = std::to_string(next),
-                         .got = std::to_string(order.version),
+                         .got = std::to_string(order.update.version),
                          .hint = "this is a fault of the program"});
     }
 }
@@ -256,7 +258,7 @@ FireOutput ServerShard::prepare(const FireOrder& order) {
     std::sort(lags.begin(), lags.end());
     lags.erase(std::unique(lags.begin(), lags.end()), lags.end());
     FireOutput output;
-    if (order.pushes.empty() && lags == std::vector<double>{0}) {
+    if (order.update.terms.empty() && lags == std::vector<double>{0}) {
         if (std::shared_ptr<float> held = current_.lock()) {
             return {.copies = {{.lag = 0, .values = std::move(held)}}, .ready = true};
         }
@@ -269,9 +271,10 @@ FireOutput ServerShard::prepare(const FireOrder& order) {
 
 /// What the workers of the order's pushes computed them on, for the delay compensation.
 std::vector<std::shared_ptr<const float>> ServerShard::take_released(const FireOrder& order) {
-    std::vector<std::shared_ptr<const float>> released(order.pushes.size());
-    for (std::size_t i = 0; i < released.size() && order.delay_compensation > 0; ++i) {
-        released[i] = released_.take(order.pushes[i].push.worker, order.pushes[i].version);
+    std::vector<std::shared_ptr<const float>> released(order.update.terms.size());
+    for (std::size_t i = 0; i < released.size() && order.update.delay_compensation > 0; ++i) {
+        released[i] =
+            released_.take(order.update.terms[i].push.worker, order.update.terms[i].version);
         if (released[i] != nullptr && wire_ == Wire::kBf16) {
             const std::shared_ptr<float> as_received = snapshots_->take();
             const auto sent = as_sent(released[i].get(), wire_);
@@ -291,11 +294,11 @@ std::span<const std::byte> ServerShard::as_sent(const float* copy, Wire wire) co
 
 /// Orders without a delay compensation leave nothing to remember: the plan has changed.
 void ServerShard::remember_releases(const FireOrder& order, const FireOutput& output) {
-    if (order.delay_compensation > 0) {
+    if (order.update.delay_compensation > 0) {
         for (const ReleaseOrder& release : order.releases) {
-            released_.put(release.worker, order.version, output.find(release.lag));
+            released_.put(release.worker, order.update.version, output.find(release.lag));
         }
-    } else if (!order.pushes.empty()) {
+    } else if (!order.update.terms.empty()) {
         released_.clear();
     }
 }
@@ -312,16 +315,16 @@ double ServerShard::fire(const FireOrder& order, const FireOutput& output,
     const std::vector<std::shared_ptr<const float>> released = take_released(order);
     std::vector<SumTerm> terms;
     double weights = 0;
-    for (const WeightedPush& one : order.pushes) {
+    for (const UpdateTerm& one : order.update.terms) {
         terms.push_back({.values = pushes.emplace_back(staging_.take(one.push)).get(),
                          .coefficient = static_cast<float>(one.coefficient),
                          .released = released[terms.size()].get()});
         weights += one.coefficient;
     }
-    const MeanGradient mean(std::move(terms), weights, order.delay_compensation);
+    const MeanGradient mean(std::move(terms), weights, order.update.delay_compensation);
     const double squares = runner_.run(order, mean, output, final);
-    if (!order.pushes.empty()) {
-        version_ = order.version;
+    if (!order.update.terms.empty()) {
+        version_ = order.update.version;
         current_.reset();
     }
     if (!output.copies.empty() && output.copies.front().lag == 0) {

@@ -235,7 +235,7 @@ std::optional<OrderLine::Order> OrderLine::take(std::int64_t version) {
 std::vector<PushId> OrderLine::lacking() const {
     std::vector<PushId> wanted;
     if (const auto* update = std::get_if<Update>(&line_.front())) {
-        for (const WeightedPush& one : update->order.pushes) {
+        for (const UpdateTerm& one : update->order.update.terms) {
             wanted.push_back(one.push);
         }
     } else if (const auto* reference = std::get_if<ReferenceOrder>(&line_.front())) {
@@ -271,9 +271,9 @@ std::vector<int> OrderLine::ranks_of(const std::vector<PushId>& pushes) const {
 void OrderLine::discard(const PushId& push) {
     for (Order& order : line_) {
         if (auto* update = std::get_if<Update>(&order)) {
-            std::vector<WeightedPush>& pushes = update->order.pushes;
+            std::vector<UpdateTerm>& pushes = update->order.update.terms;
             const auto gone = std::erase_if(
-                pushes, [&](const WeightedPush& one) { return same_push(one.push, push); });
+                pushes, [&](const UpdateTerm& one) { return same_push(one.push, push); });
             update->void_of_pushes |= gone > 0 && pushes.empty();
         }
     }

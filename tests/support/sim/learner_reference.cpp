@@ -68,30 +68,30 @@ public:
         const Work work = settings_.local_steps > 0 ? Work::kDelta : Work::kGradient;
         Fire fire{.samples = samples, .work = work};
         std::vector<std::int32_t> pieces;
-        Learner::Update update{
+        UpdateOrder update{
             .version = ++version_,
             .fraction = static_cast<double>(samples) / static_cast<double>(reference),
-            .lr = settings_.lr,
+            .learning_rate = settings_.lr,
             .work = work};
+        std::vector<Learner::WorkId> works;
         for (const LeasedSlice& lease : leases) {
             fire.pushes.push_back({.ticket = {.samples = lease.slice.count}});
             pieces.push_back(static_cast<std::int32_t>(std::max<std::int64_t>(
                 (lease.slice.count + settings_.batch / 2) / settings_.batch, 1)));
             const int worker = static_cast<int>(update.terms.size());
-            update.terms.push_back({.work = learner_->start({.worker = worker,
-                                                             .slice = lease.slice,
-                                                             .parameters = released,
-                                                             .work = work,
-                                                             .steps = pieces.back(),
-                                                             .lr = settings_.lr}),
-                                    .worker = worker,
-                                    .version = version_ - 1});
+            works.push_back(learner_->start({.worker = worker,
+                                             .slice = lease.slice,
+                                             .parameters = released,
+                                             .work = work,
+                                             .steps = pieces.back(),
+                                             .lr = settings_.lr}));
+            update.terms.push_back({.push = {.worker = worker}, .version = version_ - 1});
         }
         const std::vector<double> coefficients = sum_coefficients(fire, pieces, reference);
         for (std::size_t i = 0; i < coefficients.size(); ++i) {
             update.terms[i].coefficient = coefficients[i];
         }
-        learner_->apply(update);
+        learner_->apply(update, works);
         for (const LeasedSlice& lease : leases) {
             if (!book_.mark_applied(lease.id)) {
                 throw std::logic_error("a lease was applied twice");

@@ -127,26 +127,46 @@ public:
     BatchResult result;  ///< of the last gradient
 };
 
+/// A push's part in an update.
+struct LearnerTerm {
+    Learner::WorkId work = 0;
+    double coefficient = 1;
+    int worker = 0;
+    std::int64_t version = 0;  ///< that it was computed on
+};
+
+inline double apply(Learner& learner, UpdateOrder update, const std::vector<LearnerTerm>& terms) {
+    std::vector<Learner::WorkId> works;
+    for (const LearnerTerm& term : terms) {
+        works.push_back(term.work);
+        update.terms.push_back({.push = {.worker = term.worker},
+                                .coefficient = term.coefficient,
+                                .version = term.version});
+    }
+    return learner.apply(update, works);
+}
+
 /// A synchronous update of workers that all begin with the current parameters.
 inline double synchronous_update(Learner& learner, const std::vector<LeaseSlice>& slices,
                                  std::int64_t version, double fraction) {
     const Learner::Released released = learner.release(0, 0, kLr, false);
-    Learner::Update update{.version = version, .fraction = fraction, .lr = kLr};
+    UpdateOrder update{
+        .version = version, .fraction = fraction, .learning_rate = kLr, .ask_norm = true};
+    std::vector<LearnerTerm> terms;
     double samples = 0;
     for (const LeaseSlice& one : slices) {
         samples += static_cast<double>(one.count);
         update.samples += one.count;
     }
     for (const LeaseSlice& one : slices) {
-        const int worker = static_cast<int>(update.terms.size());
-        update.terms.push_back(
+        const int worker = static_cast<int>(terms.size());
+        terms.push_back(
             {.work = learner.start({.worker = worker, .slice = one, .parameters = released}),
              .coefficient = static_cast<double>(one.count) / samples,
              .worker = worker,
              .version = version - 1});
     }
-    update.ask_norm = true;
-    return learner.apply(update);
+    return apply(learner, std::move(update), terms);
 }
 
 /// The same update of that one.

@@ -7,7 +7,7 @@ namespace {
 
 ParametersHeader header_of(int server, const FireOrder& order, const ReleaseOrder& release) {
     const bool again = release.again >= 0;
-    return {.version = again ? release.again : order.version,
+    return {.version = again ? release.again : order.update.version,
             .server = server,
             .evaluation = release.evaluation,
             .incarnation = release.incarnation,
@@ -29,12 +29,12 @@ void FlowRig::Inbox::receive(ParametersHeader header) {
 
 void FlowRig::fire(int index, const FireOrder& order) {
     Server& server = servers[static_cast<std::size_t>(index)];
-    if (order.version != server.version + (order.pushes.empty() ? 0 : 1)) {
+    if (order.update.version != server.version + (order.update.terms.empty() ? 0 : 1)) {
         throw std::logic_error("servers pass through all versions in order");
     }
-    server.version = order.version;
-    for (const WeightedPush& push : order.pushes) {
-        if (server.staged.erase(push.push) == 0) {
+    server.version = order.update.version;
+    for (const UpdateTerm& term : order.update.terms) {
+        if (server.staged.erase(term.push) == 0) {
             throw std::logic_error("an update wants a push that is not here");
         }
     }
@@ -238,16 +238,16 @@ void FlowRig::push(int worker, bool given_up, bool finite) {
     for (auto& way : w.up) {
         way.push_back({done.id, done.layout});
     }
-    const PushReport ticket{.push = done.id,
-                            .lease = done.order.lease,
-                            .version = done.version,
-                            .samples = done.order.count,
-                            .loss_sum = 1,
-                            .correct = 1,
-                            .finite = finite,
-                            .gradient_norm = 1,
+    const PushReport report{.ticket = {.id = done.id,
+                                       .lease = done.order.lease,
+                                       .version = done.version,
+                                       .samples = done.order.count,
+                                       .finite = finite,
+                                       .loss_sum = 1,
+                                       .correct = 1,
+                                       .gradient_norm = 1,
+                                       .work = done.order.work.work},
                             .times = {.input_s = 1, .compute_s = 2, .exchange_s = 4},
-                            .work = done.order.work.work,
                             .given_up = given_up,
                             .validation = done.order.validation,
                             .halves = done.order.halves,
@@ -255,7 +255,7 @@ void FlowRig::push(int worker, bool given_up, bool finite) {
                             .second_squares = 1,
                             .layout = done.layout};
     tell(network.map().rank_of_worker(worker), Port::kWorker, MessageKind::kPushReport,
-         encode(ticket));
+         encode(report));
 }
 
 bool FlowRig::work(int worker, bool finite) {
@@ -344,7 +344,7 @@ bool FlowRig::sweep() {
 void expect_true_outcomes(const FlowRig& rig) {
     std::set<PushId> applied;
     for (const auto& update : rig.run.updates) {
-        for (const UpdateOrder::Term& term : update.terms) {
+        for (const UpdateTerm& term : update.terms) {
             applied.insert(term.push);
         }
     }

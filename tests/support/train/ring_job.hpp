@@ -174,8 +174,8 @@ public:
                 handle(*message);
             }
             bury();
-            messenger.note_push(std::ranges::any_of(tickets, [this](const auto& ticket) {
-                const PushId& push = ticket.second.push;
+            messenger.note_push(std::ranges::any_of(reports, [this](const auto& report) {
+                const PushId& push = report.second.ticket.id;
                 return !lost.contains(push.worker) && !messenger.in_a_round(push);
             }));
         }
@@ -239,7 +239,7 @@ public:
     std::unique_ptr<UpdateDriver> flow;
     std::set<int> lost;
     int begin_parts = 0;                          ///< of the evaluation to begin with
-    std::map<std::uint64_t, PushReport> tickets;  ///< of riders, by lease
+    std::map<std::uint64_t, PushReport> reports;  ///< of riders, by lease
     std::function<void(const Message&)> on_message;
     std::function<bool(const Message&)> holds;     ///< keeps a message back, see release()
     std::vector<Message> held;                     ///< kept back
@@ -255,8 +255,8 @@ private:
             return;
         }
         if (message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport)) {
-            const auto ticket = decode<PushReport>(message.body);
-            tickets[ticket.lease] = ticket;
+            const auto report = decode<PushReport>(message.body);
+            reports[report.ticket.lease] = report;
         }
         if (on_message) {
             on_message(message);

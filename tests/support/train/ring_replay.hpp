@@ -106,8 +106,8 @@ private:
         throw std::runtime_error("an update without a grant");
     }
     [[nodiscard]] std::uint64_t lease_of(const PushId& push) const {
-        for (const auto& [lease, ticket] : of.tickets) {
-            if (ticket.push == push) {
+        for (const auto& [lease, report] : of.reports) {
+            if (report.ticket.id == push) {
                 return lease;
             }
         }
@@ -126,7 +126,7 @@ private:
             }
             for (const RiderPush& rider : member.riders) {
                 const std::uint64_t lease = lease_of(rider.push);
-                add(mine, lease, held_by(of.tickets.at(lease)), rider.samples, all);
+                add(mine, lease, held_by(of.reports.at(lease).ticket), rider.samples, all);
             }
             if (sum.empty()) {
                 sum = std::move(mine);
@@ -158,8 +158,8 @@ private:
         held[rider.push.worker] = {version, values};
         releases[{rider.push.worker, version}] = std::move(values);
     }
-    [[nodiscard]] const std::vector<float>& held_by(const PushReport& ticket) const {
-        const auto found = held.find(ticket.push.worker);
+    [[nodiscard]] const std::vector<float>& held_by(const PushTicket& ticket) const {
+        const auto found = held.find(ticket.id.worker);
         return found != held.end() && found->second.first == ticket.version
                    ? found->second.second
                    : versions.at(static_cast<std::size_t>(ticket.version));

@@ -51,9 +51,10 @@ inline TestPush make_push(const Graph& graph, PushId id, double coefficient, std
 inline FireOrder fire_order(std::int64_t version, const std::vector<TestPush>& pushes,
                             std::vector<ReleaseOrder> releases = {}, double fraction = 1,
                             double lr = 0.05) {
-    FireOrder order{.version = version, .fraction = fraction, .lr = lr};
+    FireOrder order;
+    order.update = {.version = version, .fraction = fraction, .learning_rate = lr};
     for (const TestPush& push : pushes) {
-        order.pushes.push_back({push.id, push.coefficient});
+        order.update.terms.push_back({.push = push.id, .coefficient = push.coefficient});
     }
     order.releases = std::move(releases);
     return order;

@@ -59,7 +59,7 @@ public:
     }
     void updated(const UpdateOrder& update) override {
         updates.push_back({update, {}});
-        for (const UpdateOrder::Term& term : update.terms) {
+        for (const UpdateTerm& term : update.terms) {
             updates.back().leases.push_back(term.lease);
         }
         if (on_update) {

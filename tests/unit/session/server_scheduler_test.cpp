@@ -72,11 +72,12 @@ public:
                                 .samples = lease->count,
                                 .finite = finite,
                                 .loss_sum = 1,
+                                .correct = 1,
                                 .gradient_norm = norm,
                                 .work = lease->work.work};
         version.reset();
         if (scheduler.arrived(worker)) {
-            scheduler.push({.ticket = ticket, .correct = 1});
+            scheduler.push(ticket);
         }
         return true;
     }
@@ -128,10 +129,10 @@ private:
     void interrupt(const Interrupt& interrupt, const ReturnLease* /*lease*/) override {
         versions.at(static_cast<std::size_t>(interrupt.worker)) = interrupt.version;
     }
-    void refuse(const Refuse& /*refusal*/, const SessionPush& /*push*/, bool /*held*/) override {
+    void refuse(const Refuse& /*refusal*/, const PushTicket& /*ticket*/, bool /*held*/) override {
         ++refused;
     }
-    void dropped(const SessionPush& /*push*/) override { ++drops; }
+    void dropped(const PushTicket& /*ticket*/) override { ++drops; }
     void returned(const ReturnLease& /*lease*/) override {}
     [[nodiscard]] bool stages(int /*worker*/) const override { return false; }
     void deal(const std::vector<DealtLease>& leases) override {
@@ -181,7 +182,7 @@ TEST_P(Rules, LongGradientsCountLess) {
         }
         ASSERT_EQ(job.updates.size(), 1U);
         for (std::size_t i = 0; i < 2; ++i) {
-            const UpdateOrder::Term& term = job.updates[0].terms[i];
+            const UpdateTerm& term = job.updates[0].terms[i];
             const double factor = term.push.worker == 1 && !deltas ? 0.25 : 1;
             EXPECT_EQ(term.coefficient, factor * plain.updates.at(0).terms[i].coefficient);
         }

@@ -56,10 +56,11 @@ bool RingGradients::halve(std::int64_t samples) {
     return context_.session().gradients().halve(samples);
 }
 
-void RingGradients::add_halves(const PushReport& ticket) {
-    if (ticket.halves) {
-        context_.session().gradients().halves(
-            ticket.samples, {ticket.first_squares, ticket.second_squares}, ticket.gradient_norm);
+void RingGradients::add_halves(const PushReport& report) {
+    if (report.halves) {
+        context_.session().gradients().halves(report.ticket.samples,
+                                              {report.first_squares, report.second_squares},
+                                              report.ticket.gradient_norm);
     }
 }
 

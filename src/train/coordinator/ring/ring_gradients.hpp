@@ -22,7 +22,7 @@ public:
     void withdrawn(const Round& round);
     /// Whether a rider's next lease is to be computed as two halves.
     [[nodiscard]] bool halve(std::int64_t samples);
-    void add_halves(const PushReport& ticket);
+    void add_halves(const PushReport& report);
     /// For the size of updates; 0: not known.
     [[nodiscard]] double noise_scale() const;
 

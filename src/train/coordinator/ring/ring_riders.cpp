@@ -10,12 +10,13 @@
 
 namespace cohort {
 
-/// A ticket is counted once: the lease of another incarnation has come back already, that of a push
+/// A report is counted once: the lease of another incarnation has come back already, that of a push
 /// that was given up comes back now.
-void RingRiders::take_ticket(const PushReport& ticket) {
-    const int worker = ticket.push.worker;
+void RingRiders::take_report(const PushReport& report) {
+    const PushTicket& ticket = report.ticket;
+    const int worker = ticket.id.worker;
     if (context_.session().stopping() || !context_.ring.roster.seat(worker).live ||
-        ticket.push.incarnation != context_.engine().incarnation(worker)) {
+        ticket.id.incarnation != context_.engine().incarnation(worker)) {
         return;
     }
     const std::optional<LeaseOrder> lease = leases_.claim(worker);
@@ -29,22 +30,15 @@ void RingRiders::take_ticket(const PushReport& ticket) {
     roles_.at(worker).version = ticket.version;
     roles_.at(worker).apart = false;
     const double bytes = push_bytes(context_.parts);
-    context_.observer.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
-    context_.observer.timed(record_of(ticket, {.bytes = bytes}, bytes));
-    if (context_.ring.riders.settled(ticket.push)) {
+    context_.observer.spent(report.times.compute_s, report.times.exchange_s, 0);
+    context_.observer.timed(record_of(report, {.bytes = bytes}, bytes));
+    if (context_.ring.riders.settled(ticket.id)) {
         leases_.give_back(worker, ticket.lease, ReturnReason::kLost);
     } else if (!non_finite_reason(ticket.loss_sum, ticket.finite).empty()) {
         refuse(ticket, *lease);
     } else {
-        gradients_.add_halves(ticket);
-        context_.ring.riders.add_ticket({.id = ticket.push,
-                                         .lease = ticket.lease,
-                                         .version = ticket.version,
-                                         .samples = ticket.samples,
-                                         .loss_sum = ticket.loss_sum,
-                                         .gradient_norm = ticket.gradient_norm,
-                                         .work = ticket.work},
-                                        ticket.correct, lease->epoch);
+        gradients_.add_halves(report);
+        context_.ring.riders.add_ticket(ticket, lease->epoch);
     }
 }
 
@@ -64,13 +58,13 @@ void RingRiders::take_staged(const PushReceived& staged) {
 }
 
 /// A gradient that is not finite: its rider goes on with new parameters.
-void RingRiders::refuse(const PushReport& ticket, const LeaseOrder& lease) {
-    const int worker = ticket.push.worker;
-    drop(ticket.push);
+void RingRiders::refuse(const PushTicket& ticket, const LeaseOrder& lease) {
+    const int worker = ticket.id.worker;
+    drop(ticket.id);
     leases_.give_back(worker, ticket.lease, ReturnReason::kNonFinite);
     roles_.at(worker).requested = true;
     RiderProgress& progress = context_.ring.riders.progress(worker);
-    progress.begun = std::max(progress.begun, ticket.push.sequence);
+    progress.begun = std::max(progress.begun, ticket.id.sequence);
     context_.session().dropped();
     context_.observer.drop(
         {.result = {.loss_sum = ticket.loss_sum,

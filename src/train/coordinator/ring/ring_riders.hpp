@@ -15,7 +15,7 @@ public:
     RingRiders(RingContext& context, RingLeases& leases, RingGradients& gradients, RingRoles& roles)
         : context_(context), leases_(leases), gradients_(gradients), roles_(roles) {}
 
-    void take_ticket(const PushReport& ticket);
+    void take_report(const PushReport& report);
     void take_staged(const PushReceived& staged);
     /// A worker has taken its newest role.
     void role_taken(const RoleTaken& taken);
@@ -44,7 +44,7 @@ public:
     [[nodiscard]] bool is_stranded(const PushId& push) const;
 
 private:
-    void refuse(const PushReport& ticket, const LeaseOrder& lease);
+    void refuse(const PushTicket& ticket, const LeaseOrder& lease);
     void forget(int worker);
     void drop(const PushId& push);
     void drop_begun(int rider);

@@ -52,7 +52,7 @@ bool RingUpdateDriver::handle(const Message& message) {
                 reported(decode<RoundReport>(message.body));
             }
             return true;
-        case MessageKind::kPushReport: riders_.take_ticket(decode<PushReport>(message.body)); break;
+        case MessageKind::kPushReport: riders_.take_report(decode<PushReport>(message.body)); break;
         case MessageKind::kPushReceived:
             riders_.take_staged(decode<PushReceived>(message.body));
             break;

@@ -176,7 +176,7 @@ BatchResult RoundResults::sum_of(const Round& round, const RoundReport& report) 
         const RiderGradient& gradient = context_.ring.riders.at(rider);
         result.samples += gradient.ticket->samples;
         result.loss_sum += gradient.ticket->loss_sum;
-        result.correct += gradient.correct;
+        result.correct += gradient.ticket->correct;
     }
     return result;
 }

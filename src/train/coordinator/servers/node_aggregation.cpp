@@ -49,28 +49,28 @@ bool NodeAggregation::stages(int worker, const SyncPlan& plan) const {
 }
 
 /// Who computes on a version has it from all servers: none lacks a sum for it.
-void NodeAggregation::arrived(const PushReport& ticket) {
-    if (ticket.slot >= 0) {
-        slots_[ticket.push] = ticket.slot;
+void NodeAggregation::arrived(const PushReport& report) {
+    if (report.slot >= 0) {
+        slots_[report.ticket.id] = report.slot;
     }
     std::erase_if(sums_, [&](const Sum& sum) {
-        return static_cast<std::int64_t>(sum.top.sequence) <= ticket.version;
+        return static_cast<std::int64_t>(sum.top.sequence) <= report.ticket.version;
     });
 }
 
 NodeAggregation::Orders NodeAggregation::split(FireOrder& order, const ShardLayout& layout) {
     Sum all;
     std::map<int, double> weights;  // by node
-    std::vector<WeightedPush> pushes;
-    for (const WeightedPush& push : order.pushes) {
-        const auto slot = slots_.extract(push.push);
+    std::vector<UpdateTerm> left;
+    for (const UpdateTerm& term : order.update.terms) {
+        const auto slot = slots_.extract(term.push);
         if (slot.empty()) {
-            pushes.push_back(push);
+            left.push_back(term);
         } else {
-            const int node = node_of(push.push.worker);
+            const int node = node_of(term.push.worker);
             all.terms[node].push_back(
-                {.push = push.push, .slot = slot.mapped(), .coefficient = push.coefficient});
-            weights[node] += push.coefficient;
+                {.push = term.push, .slot = slot.mapped(), .coefficient = term.coefficient});
+            weights[node] += term.coefficient;
         }
     }
     const std::vector<int> route = route_of(all);
@@ -93,13 +93,13 @@ NodeAggregation::Orders NodeAggregation::split(FireOrder& order, const ShardLayo
                 term.coefficient = weight > 0 ? term.coefficient / weight : 0;
             }
         }
-        sum.top = node_sum(top, order.version);
+        sum.top = node_sum(top, order.update.version);
         sum.layout = layout;
-        sum.work = order.work;
-        pushes.push_back({.push = sum.top, .coefficient = weight, .version = 0});
+        sum.work = order.update.work;
+        left.push_back({.push = sum.top, .coefficient = weight});
         order_sum(std::move(sum), orders);
     }
-    order.pushes = std::move(pushes);
+    order.update.terms = std::move(left);
     return orders;
 }
 

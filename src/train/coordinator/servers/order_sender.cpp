@@ -9,8 +9,8 @@ namespace cohort {
 
 FireOrder OrderSender::releases_to_all(const UpdateExtras& extras) {
     FireOrder order;
-    order.version = session_.engine().version();
-    order.delay_compensation = session_.engine().plan().delay_compensation;
+    order.update = {.version = session_.engine().version(),
+                    .delay_compensation = session_.engine().plan().delay_compensation};
     order.snapshot = extras.snapshot;
     for (int worker = 0; worker < comm_.map.workers(); ++worker) {
         if (payloads_.live(worker)) {
@@ -46,16 +46,7 @@ void OrderSender::note_evaluators(const FireOrder& order) {
 }
 
 void OrderSender::apply(const UpdateOrder& update, const Fire& fire) {
-    FireOrder order{.version = update.version,
-                    .fraction = update.fraction,
-                    .lr = update.learning_rate,
-                    .work = update.work,
-                    .delay_compensation = update.delay_compensation,
-                    .ask_norm = update.ask_norm};
-    for (const UpdateOrder::Term& term : update.terms) {
-        order.pushes.push_back(
-            {.push = term.push, .coefficient = term.coefficient, .version = term.version});
-    }
+    FireOrder order{.update = update, .releases = {}, .snapshot = {}};
     extras_ = observer_.decide(session_.counts().samples_applied + update.samples);
     order.snapshot = extras_.snapshot;
     // With snapshots gathered for evaluation nobody else evaluates.
@@ -80,9 +71,9 @@ void OrderSender::applied(const UpdateOrder& update, const Fire& /*fire*/) {
 void OrderSender::release(const ReleaseOne& one) {
     const SyncPlan& plan = session_.engine().plan();
     FireOrder order;
-    order.version = one.version;
-    order.lr = session_.learning_rate(plan.lr_scale);
-    order.delay_compensation = plan.delay_compensation;
+    order.update = {.version = one.version,
+                    .learning_rate = session_.learning_rate(plan.lr_scale),
+                    .delay_compensation = plan.delay_compensation};
     order.releases.push_back(release_order(one.worker, one.lag, {}));
     payloads_.send_releases(order);
 }
@@ -98,15 +89,16 @@ void OrderSender::interrupt(const Interrupt& interrupt, const ReturnLease* lease
         ReleaseOne{.worker = interrupt.worker, .version = interrupt.version, .lag = interrupt.lag});
 }
 
-void OrderSender::refuse(const Refuse& refusal, const SessionPush& /*push*/, bool /*held*/) {
+void OrderSender::refuse(const Refuse& refusal, const PushTicket& /*ticket*/, bool /*held*/) {
     payloads_.discard(refusal.push);
 }
 
-void OrderSender::dropped(const SessionPush& push) {
-    const PushTicket& ticket = push.ticket;
+void OrderSender::dropped(const PushTicket& ticket) {
     const LeaseOrder* const lease = session_.leases().open().find(ticket.lease);
     NonFiniteBatch dropped{
-        .result = {.loss_sum = ticket.loss_sum, .correct = push.correct, .samples = ticket.samples},
+        .result = {.loss_sum = ticket.loss_sum,
+                   .correct = ticket.correct,
+                   .samples = ticket.samples},
         .because = fmt::format("worker {}: {}", ticket.id.worker,
                                non_finite_reason(ticket.loss_sum, ticket.finite)),
         .leases = {}};

@@ -34,8 +34,8 @@ public:
     void applied(const UpdateOrder& update, const Fire& fire) override;
     void release(const ReleaseOne& one) override;
     void interrupt(const Interrupt& interrupt, const ReturnLease* lease) override;
-    void refuse(const Refuse& refusal, const SessionPush& push, bool held) override;
-    void dropped(const SessionPush& push) override;
+    void refuse(const Refuse& refusal, const PushTicket& ticket, bool held) override;
+    void dropped(const PushTicket& ticket) override;
 
     // ServerOrders.
     [[nodiscard]] bool stages(int worker) const override {

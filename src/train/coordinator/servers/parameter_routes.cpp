@@ -10,15 +10,15 @@ int ParameterRoutes::node_of(int worker) const {
 }
 
 void ParameterRoutes::split(FireOrder& order, const std::vector<bool>& live) {
-    version_ = order.version;
-    lr_ = order.lr;
+    version_ = order.update.version;
+    lr_ = order.update.learning_rate;
     order.pieces = std::max(1, tree_.pieces() / std::max(1, map_.servers));
     std::map<double, std::vector<ReleaseOrder>> groups;  // by look-ahead
     std::vector<ReleaseOrder> straight;
     for (const ReleaseOrder& release : order.releases) {
         released(release.worker);
         const bool passed_on =
-            tree_.down() && order.delay_compensation == 0 && release.evaluation.id == 0;
+            tree_.down() && order.update.delay_compensation == 0 && release.evaluation.id == 0;
         (passed_on ? groups[release.lag] : straight).push_back(release);
     }
     for (const auto& [lag, releases] : groups) {
@@ -73,7 +73,7 @@ std::vector<ReleaseOrder> ParameterRoutes::add_stops(FireOrder& order,
         }
         ranks[node].push_back(rank);
         for (const ReleaseOrder& release : parts[node]) {
-            coming_[release.worker] = {order.version, release, ranks[node]};
+            coming_[release.worker] = {order.update.version, release, ranks[node]};
         }
         stop_of[node] = static_cast<int>(order.stops.size());
         order.stops.push_back({.rank = rank,
@@ -84,8 +84,8 @@ std::vector<ReleaseOrder> ParameterRoutes::add_stops(FireOrder& order,
     return straight;
 }
 
-void ParameterRoutes::arrived(const PushReport& ticket) {
-    const auto coming = coming_.find(ticket.push.worker);
+void ParameterRoutes::arrived(const PushTicket& ticket) {
+    const auto coming = coming_.find(ticket.id.worker);
     if (coming != coming_.end() && ticket.version >= coming->second.version) {
         coming_.erase(coming);
     }
@@ -94,7 +94,8 @@ void ParameterRoutes::arrived(const PushReport& ticket) {
 FireOrder ParameterRoutes::lost(int worker) {
     released(worker);
     const int rank = map_.rank_of_worker(worker);
-    FireOrder order{.version = version_, .lr = lr_};
+    FireOrder order;
+    order.update = {.version = version_, .learning_rate = lr_};
     std::erase_if(coming_, [&](const auto& one) {
         const bool passes = std::ranges::count(one.second.ranks, rank) > 0;
         if (passes) {

@@ -24,7 +24,7 @@ public:
     /// @param order  an update  @param live  by worker
     void split(FireOrder& order, const std::vector<bool>& live);
     /// A worker has pushed: it has the parameters of that version.
-    void arrived(const PushReport& ticket);
+    void arrived(const PushTicket& ticket);
     /// A worker is sent other parameters, after all those before.
     void released(int worker) { coming_.erase(worker); }
     /// The order to send parameters straight to those who may lack them now; without releases when

@@ -27,9 +27,9 @@ void PayloadRouter::received(int worker, double bytes_per_s) {
     }
 }
 
-void PayloadRouter::arrived(const PushReport& ticket) {
-    nodes_.arrived(ticket);
-    routes_.arrived(ticket);
+void PayloadRouter::arrived(const PushReport& report) {
+    nodes_.arrived(report);
+    routes_.arrived(report.ticket);
 }
 
 /// What is told belongs to the parameters of the release: a worker puts it to use at the same
@@ -64,8 +64,8 @@ void PayloadRouter::discard(const PushId& push) {
 }
 
 void PayloadRouter::send_update(FireOrder& order) {
-    for (const WeightedPush& one : order.pushes) {
-        outcomes_.at(static_cast<std::size_t>(one.push.worker)).note(one.push, true);
+    for (const UpdateTerm& term : order.update.terms) {
+        outcomes_.at(static_cast<std::size_t>(term.push.worker)).note(term.push, true);
     }
     add_outcomes(order.releases);
     routes_.split(order, live_);

@@ -31,7 +31,7 @@ public:
     /// A worker received parameters at this rate: sums may travel over another tree from now on.
     void received(int worker, double bytes_per_s);
     /// Every ticket is to be told, before anything else is done with its push.
-    void arrived(const PushReport& ticket);
+    void arrived(const PushReport& report);
     /// The push is not used.
     void discard(const PushId& push);
     /// Sends an update, with the nodes' sums in place of the pushes that lie there, and with

@@ -5,12 +5,12 @@
 
 namespace cohort {
 
-std::optional<PushArrivals::Complete> PushArrivals::ticket(const PushReport& ticket,
-                                                           Clock::Seconds now) {
-    Arriving& arriving = arriving_[ticket.push];
-    arriving.ticket = ticket;
-    arriving.ticket_at = now;
-    return look_at(ticket.push, now);
+std::optional<PushArrivals::Complete> PushArrivals::reported(const PushReport& report,
+                                                             Clock::Seconds now) {
+    Arriving& arriving = arriving_[report.ticket.id];
+    arriving.report = report;
+    arriving.reported_at = now;
+    return look_at(report.ticket.id, now);
 }
 
 std::optional<PushArrivals::Complete> PushArrivals::staged(const PushReceived& staged,
@@ -26,13 +26,13 @@ std::optional<PushArrivals::Complete> PushArrivals::look_at(const PushId& push,
                                                             Clock::Seconds now) {
     const auto found = arriving_.find(push);
     const Arriving& arriving = found->second;
-    if (!arriving.ticket || (arriving.staged < servers_ && arriving.ticket->slot < 0)) {
+    if (!arriving.report || (arriving.staged < servers_ && arriving.report->slot < 0)) {
         return std::nullopt;
     }
-    Complete complete{.ticket = *arriving.ticket,
-                      .reference_dot = arriving.dot,
-                      .reference_norm = std::sqrt(arriving.squares),
-                      .sending_s = (now - arriving.ticket_at).count()};
+    Complete complete{.report = *arriving.report,
+                      .sending_s = (now - arriving.reported_at).count()};
+    complete.report.ticket.reference_dot = arriving.dot;
+    complete.report.ticket.reference_norm = std::sqrt(arriving.squares);
     arriving_.erase(found);
     const auto last = sent_.find(push.worker);
     if (last != sent_.end() && last->second.push.incarnation == push.incarnation &&

@@ -10,22 +10,20 @@
 
 namespace cohort {
 
-/// Puts a push's ticket together with the notes of the servers that hold its payload; one that lies
-/// in memory of its node is complete with its ticket. Pure.
+/// Puts a push's report together with the notes of the servers that hold its payload; one that lies
+/// in memory of its node is complete with its report. Pure.
 class PushArrivals {
 public:
     struct Complete {
-        PushReport ticket;
-        double reference_dot = 0;   ///< with the servers' reference gradient
-        double reference_norm = 0;  ///< of it; 0: there is none
-        double sending_s = 0;       ///< from its ticket until the last server had all of it
-        double before_s = 0;        ///< the same of the worker's push before; 0: not known
+        PushReport report;     ///< with what the servers compared
+        double sending_s = 0;  ///< from its report until the last server had all of it
+        double before_s = 0;   ///< the same of the worker's push before; 0: not known
     };
     /// @param servers that hold a part of each push
     explicit PushArrivals(int servers) : servers_(servers) {}
 
     /// @return the push, when that was the last part of it
-    [[nodiscard]] std::optional<Complete> ticket(const PushReport& ticket, Clock::Seconds now);
+    [[nodiscard]] std::optional<Complete> reported(const PushReport& report, Clock::Seconds now);
     [[nodiscard]] std::optional<Complete> staged(const PushReceived& staged, Clock::Seconds now);
     /// Forgets what is incomplete of a worker's pushes, and returns which those were.
     [[nodiscard]] std::vector<PushId> drop(int worker);
@@ -33,8 +31,8 @@ public:
 
 private:
     struct Arriving {
-        std::optional<PushReport> ticket;
-        Clock::Seconds ticket_at{0};
+        std::optional<PushReport> report;
+        Clock::Seconds reported_at{0};
         int staged = 0;
         double dot = 0;
         double squares = 0;

@@ -114,16 +114,16 @@ bool ServersUpdateDriver::current(const PushId& push) const {
            push.incarnation == session_.engine().incarnation(push.worker);
 }
 
-void ServersUpdateDriver::arrived(const PushReport& ticket) {
-    payloads_.arrived(ticket);
-    if (!current(ticket.push)) {
-        payloads_.discard(ticket.push);
+void ServersUpdateDriver::arrived(const PushReport& report) {
+    payloads_.arrived(report);
+    if (!current(report.ticket.id)) {
+        payloads_.discard(report.ticket.id);
         return;
     }
-    if (!ticket.given_up && !ticket.validation) {
-        observer_.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
+    if (!report.given_up && !report.validation) {
+        observer_.spent(report.times.compute_s, report.times.exchange_s, 0);
     }
-    if (const auto push = arrivals_.ticket(ticket, clock_.now())) {
+    if (const auto push = arrivals_.reported(report, clock_.now())) {
         complete(*push);
     }
 }
@@ -162,35 +162,26 @@ void ServersUpdateDriver::arrived(const ReshardedNote& note) {
 /// A push with ticket and payload is an event for the engine, unless it was given up or is only to
 /// compare others with.
 void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
-    const PushReport& ticket = push.ticket;
-    if (ticket.given_up) {
-        payloads_.discard(ticket.push);
+    const PushReport& report = push.report;
+    const PushTicket& ticket = report.ticket;
+    if (report.given_up) {
+        payloads_.discard(ticket.id);
         return;
     }
-    if (ticket.validation) {
-        if (ticket.finite && !session_.stopping() && ticket.layout == moves_.newest_layout()) {
-            send_servers(comm_, MessageKind::kReference, ReferenceOrder{ticket.push});
+    if (report.validation) {
+        if (ticket.finite && !session_.stopping() && report.layout == moves_.newest_layout()) {
+            send_servers(comm_, MessageKind::kReference, ReferenceOrder{ticket.id});
         } else {
-            payloads_.discard(ticket.push);
+            payloads_.discard(ticket.id);
         }
         return;
     }
-    if (!scheduler_.arrived(ticket.push.worker)) {  // its lease has returned already
-        payloads_.discard(ticket.push);
+    if (!scheduler_.arrived(ticket.id.worker)) {  // its lease has returned already
+        payloads_.discard(ticket.id);
         return;
     }
     learn_from(push);
-    scheduler_.push({.ticket = {.id = ticket.push,
-                                .lease = ticket.lease,
-                                .version = ticket.version,
-                                .samples = ticket.samples,
-                                .finite = ticket.finite,
-                                .loss_sum = ticket.loss_sum,
-                                .gradient_norm = ticket.gradient_norm,
-                                .work = ticket.work,
-                                .reference_dot = push.reference_dot,
-                                .reference_norm = push.reference_norm},
-                     .correct = ticket.correct});
+    scheduler_.push(ticket);
     if (!session_.stopping() && moves_.updated()) {
         scheduler_.move();
     }
@@ -198,22 +189,23 @@ void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
 
 /// What the push took, and what its halves say of gradients.
 void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
-    const PushReport& ticket = push.ticket;
+    const PushReport& report = push.report;
+    const PushTicket& ticket = report.ticket;
     const double bytes = push_bytes(parts_);
-    IterationRecord record = record_of(ticket,
+    IterationRecord record = record_of(report,
                                        {.seconds = push.sending_s,
                                         .before_s = push.before_s,
-                                        .bytes = ticket.slot < 0 ? bytes : 0},
+                                        .bytes = report.slot < 0 ? bytes : 0},
                                        bytes);
     if (const LeaseOrder* const lease = session_.leases().open().find(ticket.lease)) {
         record.steps = lease->work.steps;
     }
     observer_.timed(record);
     if (!parts_.options.deterministic) {
-        payloads_.received(ticket.push.worker, record.use.rx_bytes_s);
+        payloads_.received(ticket.id.worker, record.use.rx_bytes_s);
     }
-    if (ticket.halves && ticket.finite) {
-        session_.gradients().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
+    if (report.halves && ticket.finite) {
+        session_.gradients().halves(ticket.samples, {report.first_squares, report.second_squares},
                                     ticket.gradient_norm);
     }
 }

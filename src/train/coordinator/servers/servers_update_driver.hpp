@@ -49,7 +49,7 @@ private:
 
     // Messages.
     [[nodiscard]] bool current(const PushId& push) const;
-    void arrived(const PushReport& ticket);
+    void arrived(const PushReport& report);
     void arrived(const PushReceived& staged);
     void arrived(const GradientStatsReply& summed);
     void arrived(const ReshardedNote& note);

@@ -28,10 +28,10 @@ PushReport RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
     out_.buffers.in_use(buffer, observer.transfers());
-    PushReport ticket;
-    note_result(ticket, *result, observer.sum_of_squares());
-    ticket.times.leaving_s = observer.leaving_s();
-    return ticket;
+    PushReport report;
+    note_result(report.ticket, *result, observer.sum_of_squares());
+    report.times.leaving_s = observer.leaving_s();
+    return report;
 }
 
 /// Nothing leaves before the end of the second half.
@@ -45,12 +45,12 @@ PushReport RingRider::gradient_of_halves(const LoadedBatch& batch, const PushId&
     Transfers transfers = to_parent.start(push, buffer, form);
     PushRoute::release(transfers, form);
     out_.buffers.in_use(buffer, std::move(transfers));
-    PushReport ticket;
-    note_result(ticket, step->result, step->mean_squares);
-    ticket.halves = true;
-    ticket.first_squares = step->squares[0];
-    ticket.second_squares = step->squares[1];
-    return ticket;
+    PushReport report;
+    note_result(report.ticket, step->result, step->mean_squares);
+    report.halves = true;
+    report.first_squares = step->squares[0];
+    report.second_squares = step->squares[1];
+    return report;
 }
 
 bool RingRider::train() {
@@ -62,19 +62,19 @@ bool RingRider::train() {
     const Clock::Seconds loaded = context_.clock().now();
     const PushId push{
         .worker = context_.worker(), .incarnation = context_.incarnation(), .sequence = ++begun_};
-    PushReport ticket = context_.batches().order().halves ? gradient_of_halves(*batch, push)
+    PushReport report = context_.batches().order().halves ? gradient_of_halves(*batch, push)
                                                           : gradient(*batch, push);
-    times_.leaving_s = ticket.times.leaving_s;
-    ticket.push = push;
-    ticket.lease = batch->lease().id;
-    ticket.version = model_.version();
-    ticket.times = std::exchange(times_, {});
-    ticket.times.input_s = (loaded - start).count();
-    ticket.times.compute_s =
+    times_.leaving_s = report.times.leaving_s;
+    report.ticket.id = push;
+    report.ticket.lease = batch->lease().id;
+    report.ticket.version = model_.version();
+    report.times = std::exchange(times_, {});
+    report.times.input_s = (loaded - start).count();
+    report.times.compute_s =
         context_.compute().own_seconds((context_.clock().now() - loaded).count());
-    ticket.times.use = context_.meter().use();
-    ticket.times.telemetry_s = context_.meter().take_cost_s();
-    context_.coordinator().tell(MessageKind::kPushReport, ticket);
+    report.times.use = context_.meter().use();
+    report.times.telemetry_s = context_.meter().take_cost_s();
+    context_.coordinator().tell(MessageKind::kPushReport, report);
     told_ = context_.clock().now();
     return true;
 }

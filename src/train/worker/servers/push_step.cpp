@@ -94,7 +94,7 @@ void PushStep::gradient(const PushJob& job) {
         places_.leaves(job.place, observer.transfers());
         times_.computed(observer.leaving_s(), context_.compute().device_seconds());
         const double squares = observer.sum_of_squares();
-        send(ticket_of(job, *result, std::isfinite(squares), squares));
+        send(report_of(job, *result, std::isfinite(squares), squares));
         return;
     }
     times_.skip();
@@ -103,10 +103,11 @@ void PushStep::gradient(const PushJob& job) {
     if (observer.transfers().empty()) {
         places_.give_back(job.place, job.id);
     } else {
-        send({.push = job.id,
-              .lease = job.order.lease,
-              .version = job.version,
-              .samples = job.batch.size(),
+        send({.ticket = {.id = job.id,
+                         .lease = job.order.lease,
+                         .version = job.version,
+                         .samples = job.batch.size()},
+              .times = {},
               .given_up = true});
     }
 }
@@ -124,7 +125,7 @@ void PushStep::gradient_in_slot(const PushJob& job) {
     observer.finish();
     times_.computed(0, context_.compute().device_seconds());
     const double squares = observer.sum_of_squares();
-    send(ticket_of(job, *result, std::isfinite(squares), squares));
+    send(report_of(job, *result, std::isfinite(squares), squares));
 }
 
 /// Nothing leaves before the end of the second half.
@@ -138,12 +139,12 @@ void PushStep::gradient_of_halves(const PushJob& job) {
     }
     places_.put(job.place, job.id, delta_);
     times_.computed(0, step->device_s);
-    PushReport ticket =
-        ticket_of(job, step->result, std::isfinite(step->mean_squares), step->mean_squares);
-    ticket.halves = true;
-    ticket.first_squares = step->squares[0];
-    ticket.second_squares = step->squares[1];
-    send(ticket);
+    PushReport report =
+        report_of(job, step->result, std::isfinite(step->mean_squares), step->mean_squares);
+    report.halves = true;
+    report.first_squares = step->squares[0];
+    report.second_squares = step->squares[1];
+    send(report);
 }
 
 void PushStep::delta(const PushJob& job) {
@@ -170,7 +171,7 @@ void PushStep::delta(const PushJob& job) {
     }
     times_.computed_for(result->compute_s);
     places_.put(job.place, job.id, delta_);
-    send(ticket_of(job, result->result, result->finite, result->squares));
+    send(report_of(job, result->result, result->finite, result->squares));
 }
 
 /// Others of a group wait for this worker at every step: nothing but its own loss ends that early.
@@ -183,21 +184,21 @@ bool PushStep::give_up(const PushJob& job) {
            (context_.coordinator().stopped() || context_.batches().revoked(job.order.lease));
 }
 
-PushReport PushStep::ticket_of(const PushJob& job, const BatchResult& result, bool finite,
+PushReport PushStep::report_of(const PushJob& job, const BatchResult& result, bool finite,
                                double squares) {
     WorkerTimes times = times_.times();
     times.use = context_.meter().use();
     times.telemetry_s = context_.meter().take_cost_s();
-    return {.push = job.id,
-            .lease = job.order.lease,
-            .version = job.version,
-            .samples = job.batch.size(),
-            .loss_sum = result.loss_sum,
-            .correct = result.correct,
-            .finite = finite && std::isfinite(result.loss_sum),
-            .gradient_norm = std::sqrt(squares),
+    return {.ticket = {.id = job.id,
+                       .lease = job.order.lease,
+                       .version = job.version,
+                       .samples = job.batch.size(),
+                       .finite = finite && std::isfinite(result.loss_sum),
+                       .loss_sum = result.loss_sum,
+                       .correct = result.correct,
+                       .gradient_norm = std::sqrt(squares),
+                       .work = job.order.work.work},
             .times = times,
-            .work = job.order.work.work,
             .validation = job.order.validation,
             .slot = job.place.slot,
             .layout = layout_.number()};

@@ -77,10 +77,10 @@ private:
     void gradient_in_slot(const PushJob& job);
     void delta(const PushJob& job);
     [[nodiscard]] bool give_up(const PushJob& job);
-    [[nodiscard]] PushReport ticket_of(const PushJob& job, const BatchResult& result, bool finite,
+    [[nodiscard]] PushReport report_of(const PushJob& job, const BatchResult& result, bool finite,
                                        double squares);
-    void send(const PushReport& ticket) {
-        context_.coordinator().tell(MessageKind::kPushReport, ticket);
+    void send(const PushReport& report) {
+        context_.coordinator().tell(MessageKind::kPushReport, report);
     }
 
     WorkerContext& context_;

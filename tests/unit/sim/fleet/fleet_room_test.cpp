@@ -154,11 +154,11 @@ TEST(FleetRoom, WhoHasLessLeftGoesFirstAndNobodyEndsLater) {
 class LaterFailing final : public Learner {
 public:
     explicit LaterFailing(int updates) : left_(updates) {}
-    double apply(const Update& update) override {
+    double apply(const UpdateOrder& update, std::span<const WorkId> works) override {
         if (--left_ == 0) {
             throw std::runtime_error("the disk burns");
         }
-        return Learner::apply(update);
+        return Learner::apply(update, works);
     }
 
 private:

@@ -155,11 +155,11 @@ TEST(FleetRun, RepeatsItselfWhateverTheThreads) {
 class FailingLearner final : public Learner {
 public:
     explicit FailingLearner(int updates) : left_(updates) {}
-    double apply(const Update& update) override {
+    double apply(const UpdateOrder& update, std::span<const WorkId> works) override {
         if (--left_ == 0) {
             throw std::runtime_error("the disk burns");
         }
-        return Learner::apply(update);
+        return Learner::apply(update, works);
     }
 
 private:

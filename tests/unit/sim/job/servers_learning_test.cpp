@@ -44,12 +44,13 @@ TEST(Training, OfSsgdIsThatOfPlainUpdates) {
     std::int64_t version = 0;
     while (!book.finished()) {
         const Learner::Released parameters = plain->release(0, 0, kLr, false);
-        Learner::Update update{.version = ++version, .lr = kLr};
+        UpdateOrder update{.version = ++version, .learning_rate = kLr};
+        std::vector<test::LearnerTerm> terms;
         std::int64_t samples = 0;
         std::vector<std::uint64_t> leases;
         for (int worker = 0; worker < kWorkers; ++worker) {
             if (const auto lease = book.take_slice(kBatch)) {
-                update.terms.push_back(
+                terms.push_back(
                     {.work = plain->start(
                          {.worker = worker, .slice = lease->slice, .parameters = parameters}),
                      .coefficient = static_cast<double>(lease->slice.count),
@@ -59,11 +60,11 @@ TEST(Training, OfSsgdIsThatOfPlainUpdates) {
                 leases.push_back(lease->id);
             }
         }
-        for (Learner::Update::Term& term : update.terms) {
+        for (test::LearnerTerm& term : terms) {
             term.coefficient /= static_cast<double>(samples);
         }
         update.fraction = static_cast<double>(samples) / (kWorkers * kBatch);
-        plain->apply(update);
+        (void)test::apply(*plain, std::move(update), terms);
         for (const std::uint64_t lease : leases) {
             ASSERT_TRUE(book.mark_applied(lease));
         }

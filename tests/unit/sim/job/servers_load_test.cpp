@@ -117,8 +117,8 @@ public:
         released.push_back(lr);
         return {};
     }
-    double apply(const Update& update) override {
-        applied.push_back(update.lr);
+    double apply(const UpdateOrder& update, std::span<const WorkId> /*works*/) override {
+        applied.push_back(update.learning_rate);
         return 0;
     }
 

@@ -60,9 +60,12 @@ TEST(ParameterStore, AveragesItsVersions) {
         const std::vector<float> gradient = lone.gradient(slice(version * kBatch));
         const std::shared_ptr<float> values = store.take_buffer();
         std::copy(gradient.begin(), gradient.end(), values.get());
-        store.apply(
-            {.version = ++version, .samples = count, .lr = kLr, .terms = {{.coefficient = 1}}},
-            std::span(&values, 1), pool);
+        store.apply({.version = ++version,
+                     .fraction = 1,
+                     .learning_rate = kLr,
+                     .terms = {{.push = {}, .coefficient = 1}},
+                     .samples = count},
+                    std::span(&values, 1), pool);
         const Learner::Released now = store.release(0, 0);
         samples += static_cast<double>(count);
         mean.resize(gradient.size());

@@ -32,12 +32,11 @@ Learner::Job delta_job(Learner& learner, const LeaseSlice& part, int steps, int 
 
 /// Adds a delta to the current parameters, without anything of the optimizer's: its lr is 0.
 void add_delta(Learner& learner, std::int64_t version, const std::vector<Learner::WorkId>& works) {
-    Learner::Update update{.version = version, .fraction = 1, .lr = 0, .work = Work::kDelta};
+    std::vector<test::LearnerTerm> terms;
     for (const Learner::WorkId work : works) {
-        update.terms.push_back(
-            {.work = work, .coefficient = 1 / static_cast<double>(works.size())});
+        terms.push_back({.work = work, .coefficient = 1 / static_cast<double>(works.size())});
     }
-    learner.apply(update);
+    (void)test::apply(learner, {.version = version, .fraction = 1, .work = Work::kDelta}, terms);
 }
 
 std::vector<float> now(Learner& learner, const LoneTrainer& lone) {
@@ -191,12 +190,13 @@ TEST(LearnerLocal, AnUpdateByADeltaIsTheOptimizers) {
     LoneTrainer server(tiny_options());
     const std::vector<float> delta = lone_delta(lone, slice(0, 24), 2);
     const auto work = learner->start(delta_job(*learner, slice(0, 24), 2));
-    const double squares = learner->apply({.version = 1,
-                                           .fraction = 0.5,
-                                           .lr = kLr,
-                                           .work = Work::kDelta,
-                                           .terms = {{.work = work}},
-                                           .ask_norm = true});
+    const double squares = test::apply(*learner,
+                                       {.version = 1,
+                                        .fraction = 0.5,
+                                        .learning_rate = kLr,
+                                        .work = Work::kDelta,
+                                        .ask_norm = true},
+                                       {{.work = work}});
     EXPECT_NEAR(squares, sum_of_squares(delta), 1e-9 * squares);
     server.optimizer->begin_delta(0.5, kLr);
     server.optimizer->apply(0, server.replica.parameters(), delta);
@@ -204,7 +204,8 @@ TEST(LearnerLocal, AnUpdateByADeltaIsTheOptimizers) {
     server.update(gradient, 0.5, kLr);  // the velocity has followed the delta
     const auto next =
         learner->start({.slice = slice(24), .parameters = learner->release(0, 0, kLr, false)});
-    learner->apply({.version = 2, .fraction = 0.5, .lr = kLr, .terms = {{.work = next}}});
+    (void)test::apply(*learner, {.version = 2, .fraction = 0.5, .learning_rate = kLr},
+                      {{.work = next}});
     EXPECT_EQ(now(*learner, lone), server.parameters());
 }
 

@@ -90,10 +90,8 @@ std::uint64_t overlapping_run(int threads, std::uint64_t seed = 7) {
             learner->forget(works[index]);
         } else {
             EXPECT_TRUE(learner->outcome(works[index]).finite);
-            learner->apply({.version = i + 1,
-                            .fraction = 0.25,
-                            .lr = kLr,
-                            .terms = {{.work = works[index], .worker = i % 4, .version = i}}});
+            (void)test::apply(*learner, {.version = i + 1, .fraction = 0.25, .learning_rate = kLr},
+                              {{.work = works[index], .worker = i % 4, .version = i}});
         }
         works[index] = learner->start({.worker = i % 4,
                                        .slice = slice(i * kBatch),
@@ -121,12 +119,9 @@ TEST(Learner, TheDigestChangesWithParametersStateAndOptimizer) {
     EXPECT_NE(learner->digest(), begin);
     // Without a step there is still a velocity and a running statistic.
     const auto still = [&](Learner& one) {
-        return one.apply(
-            {.version = 1,
-             .fraction = 1,
-             .lr = 0,
-             .terms = {{.work = one.start(
-                            {.slice = slice(0), .parameters = one.release(0, 0, 0, false)})}}});
+        return test::apply(
+            one, {.version = 1, .fraction = 1},
+            {{.work = one.start({.slice = slice(0), .parameters = one.release(0, 0, 0, false)})}});
     };
     still(*same);
     EXPECT_NE(same->digest(), begin);
@@ -144,11 +139,9 @@ TEST(Learner, TellsLossHitsAndNormOfAGradient) {
     EXPECT_EQ(outcome.correct, lone.result.correct);
     EXPECT_TRUE(outcome.finite);
     EXPECT_NEAR(outcome.gradient_norm, norm(gradient), 1e-9 * outcome.gradient_norm);
-    const double squares = learner->apply({.version = 1,
-                                           .fraction = 1,
-                                           .lr = kLr,
-                                           .terms = {{.work = work, .coefficient = 0.5}},
-                                           .ask_norm = true});
+    const double squares =
+        test::apply(*learner, {.version = 1, .fraction = 1, .learning_rate = kLr, .ask_norm = true},
+                    {{.work = work, .coefficient = 0.5}});
     EXPECT_NEAR(squares, 0.25 * sum_of_squares(gradient), 1e-6 * squares);
 }
 
@@ -253,11 +246,12 @@ TEST(Learner, CompensatesTheDelayOfThoseWhoWereReleasedSo) {
         compensated_sum({&term, 1}, lone.replica.parameters().data(), kLambda, 0, sum.data(),
                         static_cast<std::int64_t>(start.size()));
         lone.update(sum, 0.5, kLr);
-        learner->apply({.version = worker + 1,
-                        .fraction = 0.5,
-                        .lr = kLr,
-                        .delay_compensation = kLambda,
-                        .terms = {{.work = works[worker], .worker = worker}}});
+        (void)test::apply(*learner,
+                          {.version = worker + 1,
+                           .fraction = 0.5,
+                           .learning_rate = kLr,
+                           .delay_compensation = kLambda},
+                          {{.work = works[worker], .worker = worker}});
     }
     EXPECT_EQ(parameters_of(lone.graph(), learner->release(0, 0, kLr, false)), lone.parameters());
 }
@@ -283,7 +277,8 @@ TEST(Learner, WhatIsForgottenLeavesNoTrace) {
         learner->forget(999);       // never known
         EXPECT_TRUE(learner->outcome(works[17]).finite);
         EXPECT_THROW((void)learner->outcome(works[3]), std::logic_error);
-        learner->apply({.version = 1, .fraction = 1, .lr = kLr, .terms = {{.work = works[17]}}});
+        (void)test::apply(*learner, {.version = 1, .fraction = 1, .learning_rate = kLr},
+                          {{.work = works[17]}});
         EXPECT_THROW((void)learner->outcome(works[17]), std::logic_error);
 
         const std::unique_ptr<Learner> plain = make_learner(options);
@@ -329,7 +324,8 @@ TEST(Learner, WhatIsNotFiniteIsSaid) {
     const std::unique_ptr<Learner> learner = make_learner(tiny_options());
     const auto work =
         learner->start({.slice = slice(0), .parameters = learner->release(0, 0, kLr, false)});
-    learner->apply({.version = 1, .fraction = 1, .lr = 1e38, .terms = {{.work = work}}});
+    (void)test::apply(*learner, {.version = 1, .fraction = 1, .learning_rate = 1e38},
+                      {{.work = work}});
     const auto next =
         learner->start({.slice = slice(0), .parameters = learner->release(0, 0, kLr, false)});
     EXPECT_FALSE(learner->outcome(next).finite);
@@ -379,7 +375,7 @@ TEST(IdleLearner, LearnsNothingAndAnswersAtOnce) {
     const std::vector<Learner::Job> jobs(3);
     EXPECT_EQ(learner->start_group(jobs).size(), 3U);
     EXPECT_TRUE(learner->outcome(work).finite);
-    EXPECT_EQ(learner->apply({.version = 1, .terms = {{.work = work}}}), 0);
+    EXPECT_EQ(test::apply(*learner, {.version = 1}, {{.work = work}}), 0);
     EXPECT_EQ(learner->evaluate(0).samples, 0);
     EXPECT_EQ(learner->digest(), std::make_unique<Learner>()->digest());
 }

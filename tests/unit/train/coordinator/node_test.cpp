@@ -91,10 +91,10 @@ protected:
     NodeAggregation desk_{map_, {false, true, false}};
 
     /// @param slot -1: straight to the servers
-    WeightedPush push(int worker, std::uint64_t sequence, double coefficient, int slot,
-                      std::int64_t version = 0) {
+    UpdateTerm push(int worker, std::uint64_t sequence, double coefficient, int slot,
+                    std::int64_t version = 0) {
         const PushId id{worker, 0, sequence};
-        desk_.arrived({.push = id, .version = version, .slot = slot});
+        desk_.arrived({.ticket = {.id = id, .version = version}, .slot = slot});
         return {.push = id, .coefficient = coefficient, .version = version};
     }
 };
@@ -122,13 +122,13 @@ TEST_F(Aggregation, StagesWhereSeveralPushesMakeAnUpdate) {
 }
 
 TEST_F(Aggregation, PutsAMeanOfTheWeightOfItsPartsInTheirPlace) {
-    FireOrder order{.version = 7};
-    order.pushes = {push(0, 1, 0.125, 1), push(3, 1, 0.5, -1), push(2, 1, 0.375, 0)};
+    FireOrder order{.update = {.version = 7}};
+    order.update.terms = {push(0, 1, 0.125, 1), push(3, 1, 0.5, -1), push(2, 1, 0.375, 0)};
     const NodeAggregation::Orders orders = desk_.split(order);
-    ASSERT_EQ(order.pushes.size(), 2U);
-    EXPECT_EQ(order.pushes[0].push, (PushId{3, 0, 1}));
-    EXPECT_EQ(order.pushes[1].push, node_sum(1, 7));
-    EXPECT_EQ(order.pushes[1].coefficient, 0.5);
+    ASSERT_EQ(order.update.terms.size(), 2U);
+    EXPECT_EQ(order.update.terms[0].push, (PushId{3, 0, 1}));
+    EXPECT_EQ(order.update.terms[1].push, node_sum(1, 7));
+    EXPECT_EQ(order.update.terms[1].coefficient, 0.5);
     ASSERT_EQ(orders.sums.size(), 1U);
     EXPECT_THAT(orders.gone, IsEmpty());
     const auto& [rank, sum] = orders.sums[0];
@@ -143,15 +143,15 @@ TEST_F(Aggregation, PutsAMeanOfTheWeightOfItsPartsInTheirPlace) {
 }
 
 TEST_F(Aggregation, UpdatesWithoutStagedPushesStayAsTheyAre) {
-    FireOrder order{.version = 1};
-    order.pushes = {push(0, 1, 0.5, -1), push(3, 1, 0.5, -1)};
+    FireOrder order{.update = {.version = 1}};
+    order.update.terms = {push(0, 1, 0.5, -1), push(3, 1, 0.5, -1)};
     const NodeAggregation::Orders orders = desk_.split(order);
     EXPECT_THAT(orders.sums, IsEmpty());
-    EXPECT_EQ(order.pushes.size(), 2U);
+    EXPECT_EQ(order.update.terms.size(), 2U);
 }
 
 TEST_F(Aggregation, ARefusedPushFreesItsSlot) {
-    const WeightedPush staged = push(1, 4, 1, 1);
+    const UpdateTerm staged = push(1, 4, 1, 1);
     const auto order = desk_.discard(staged.push);
     ASSERT_TRUE(order);
     EXPECT_EQ(order->first, 2) << "its own rank";
@@ -162,8 +162,9 @@ TEST_F(Aggregation, ARefusedPushFreesItsSlot) {
 
 TEST_F(Aggregation, AnotherWorkerMakesWhatALostHeadMayNotHaveMade) {
     for (std::uint64_t round = 1; round <= 3; ++round) {
-        FireOrder order{.version = static_cast<std::int64_t>(round)};
-        order.pushes = {push(1, round, 1, 0)};
+        FireOrder order;
+        order.update.version = static_cast<std::int64_t>(round);
+        order.update.terms = {push(1, round, 1, 0)};
         EXPECT_EQ(desk_.split(order).sums.at(0).first, 1);
     }
     (void)push(3, 9, 1, -1, 1);  // computed on version 1: no server lacks a sum for it
@@ -180,14 +181,14 @@ TEST_F(Aggregation, AnotherWorkerMakesWhatALostHeadMayNotHaveMade) {
 }
 
 TEST_F(Aggregation, WhatLiesOnALostNodeIsGone) {
-    FireOrder order{.version = 1};
-    order.pushes = {push(0, 1, 0.5, 0), push(3, 1, 0.5, -1)};
+    FireOrder order{.update = {.version = 1}};
+    order.update.terms = {push(0, 1, 0.5, 0), push(3, 1, 0.5, -1)};
     for (const int worker : {0, 1, 2}) {
         (void)desk_.lost(worker);
     }
     const NodeAggregation::Orders orders = desk_.split(order);
     EXPECT_THAT(orders.gone, ElementsAre(node_sum(1, 1)));
-    EXPECT_EQ(order.pushes.size(), 2U) << "it is ordered, and discarded: the version counts";
+    EXPECT_EQ(order.update.terms.size(), 2U) << "it is ordered, and discarded: the version counts";
 }
 
 /// Agents of three workers on one node in this process; the test is coordinator and servers.
@@ -273,9 +274,10 @@ TEST_P(Agents, ASumUpdatesAsItsPartsDo) {
         const auto to = shard.staging().accept(*message, bytes.size());
         std::copy(bytes.begin(), bytes.end(), to.begin());
         ASSERT_TRUE(shard.staging().arrived(sum.sum));
-        FireOrder update{.version = 1, .fraction = 1, .lr = 0.05};
-        update.pushes = {{.push = sum.sum, .coefficient = 1}};
-        test::fire(shard, update);
+        FireOrder order;
+        order.update = {.version = 1, .fraction = 1, .learning_rate = 0.05};
+        order.update.terms = {{.push = sum.sum, .coefficient = 1}};
+        test::fire(shard, order);
     }
     const std::vector<float> wanted = direct.parameters();
     const std::vector<float> got = staged.parameters();

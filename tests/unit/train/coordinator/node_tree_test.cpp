@@ -53,11 +53,13 @@ class TreeOrders : public testing::Test {
 protected:
     TreeOrders() { desk_.use_tree(tree_of_six()); }
     FireOrder fire(std::int64_t version, const std::vector<int>& workers) {
-        FireOrder order{.version = version};
+        FireOrder order;
+        order.update.version = version;
         for (const int worker : workers) {
             const PushId id{worker, 0, static_cast<std::uint64_t>(version)};
-            desk_.arrived({.push = id, .version = version - 1, .slot = 0});
-            order.pushes.push_back({.push = id, .coefficient = 0.125, .version = version - 1});
+            desk_.arrived({.ticket = {.id = id, .version = version - 1}, .slot = 0});
+            order.update.terms.push_back(
+                {.push = id, .coefficient = 0.125, .version = version - 1});
         }
         return order;
     }
@@ -76,9 +78,9 @@ protected:
 TEST_F(TreeOrders, FollowTheTree) {
     FireOrder order = fire(1, {0, 1, 2, 4, 6, 7, 8, 9});
     const NodeAggregation::Orders orders = desk_.split(order);
-    ASSERT_EQ(order.pushes.size(), 1U);
-    EXPECT_EQ(order.pushes[0].push, node_sum(1, 1));
-    EXPECT_EQ(order.pushes[0].coefficient, 1.0);
+    ASSERT_EQ(order.update.terms.size(), 1U);
+    EXPECT_EQ(order.update.terms[0].push, node_sum(1, 1));
+    EXPECT_EQ(order.update.terms[0].coefficient, 1.0);
     ASSERT_EQ(orders.sums.size(), 5U);
     const NodeSumOrder& top = order_to(orders, first(1));
     EXPECT_EQ(top.sum, node_sum(1, 1));
@@ -95,13 +97,13 @@ TEST_F(TreeOrders, FollowTheTree) {
 TEST_F(TreeOrders, GoPastHeadsWithoutAPart) {
     FireOrder order = fire(1, {2, 6, 8});  // nodes 2, 4, 5
     const NodeAggregation::Orders orders = desk_.split(order);
-    ASSERT_EQ(order.pushes.size(), 1U);
+    ASSERT_EQ(order.update.terms.size(), 1U);
     EXPECT_EQ(orders.sums.size(), 5U) << "3 joins 4 and 5; 1 joins that with 2";
     EXPECT_THAT(order_to(orders, first(3)).terms, IsEmpty());
     FireOrder two = fire(2, {6, 8});
     const NodeAggregation::Orders less = desk_.split(two);
     EXPECT_EQ(less.sums.size(), 3U);
-    EXPECT_EQ(two.pushes.at(0).push, node_sum(3, 2)) << "past node 1";
+    EXPECT_EQ(two.update.terms.at(0).push, node_sum(3, 2)) << "past node 1";
     EXPECT_TRUE(desk_.stages(8, [] {
         SyncPlan plan;
         plan.cohorts = {{.members = {0, 8}, .quorum = 2}};
@@ -293,7 +295,7 @@ TEST_F(TreeAgents, ChildrenGoOnWithoutADeadNode) {
         slots.use(0, {worker, 0, 2});
     }
     send(split(next));
-    ASSERT_EQ(next.pushes.size(), 2U) << "2 and 3 push to the servers themselves";
+    ASSERT_EQ(next.update.terms.size(), 2U) << "2 and 3 push to the servers themselves";
     EXPECT_EQ(received(node_sum(2, 2)), summed({2}, 1));
     std::vector<float> rest = summed({4, 6, 8}, 1.0F / 3);
     const std::vector<float> got = received(node_sum(3, 2));

@@ -42,7 +42,8 @@ PushTree tree_of_seven(bool down = true) {
 class Routes : public testing::Test {
 protected:
     static FireOrder update(std::int64_t version, const std::vector<int>& workers, double lag = 0) {
-        FireOrder order{.version = version, .lr = 0.5};
+        FireOrder order;
+        order.update = {.version = version, .learning_rate = 0.5};
         for (const int worker : workers) {
             order.releases.push_back({.worker = worker, .lag = lag, .incarnation = 7});
         }
@@ -108,7 +109,7 @@ TEST_F(Routes, OnlyOfSeveralWithTheSameParameters) {
     two.releases[1].lag = 0.5;
     EXPECT_THAT(split(two).stops, IsEmpty());
     FireOrder compensated = update(3, {0, 1, 2});
-    compensated.delay_compensation = 0.1;
+    compensated.update.delay_compensation = 0.1;
     EXPECT_THAT(split(compensated).stops, IsEmpty());
     FireOrder evaluating = update(4, {0, 1, 2});
     for (ReleaseOrder& release : evaluating.releases) {
@@ -126,19 +127,19 @@ TEST_F(Routes, OnlyOfSeveralWithTheSameParameters) {
 
 TEST_F(Routes, SendStraightToThoseBehindALostHead) {
     (void)split(update(1, {0, 1, 2, 3, 4, 6, 7, 8}, 0.25));
-    routes_.arrived({.push = {2, 7, 1}, .version = 0});
-    routes_.arrived({.push = {6, 7, 1}, .version = 1});  // it has them
-    routes_.released(8);                                 // it is sent others
+    routes_.arrived({.id = {2, 7, 1}, .version = 0});
+    routes_.arrived({.id = {6, 7, 1}, .version = 1});  // it has them
+    routes_.released(8);                               // it is sent others
     const FireOrder again = lose(4);
-    EXPECT_EQ(again.version, 1);
-    EXPECT_EQ(again.lr, 0.5);
+    EXPECT_EQ(again.update.version, 1);
+    EXPECT_EQ(again.update.learning_rate, 0.5);
     EXPECT_THAT(workers_of(again), ElementsAre(7));
     EXPECT_EQ(again.releases[0].again, 1);
     EXPECT_EQ(again.releases[0].lag, 0.25);
     EXPECT_EQ(again.releases[0].incarnation, 7U);
     (void)split(update(2, {10}));
     const FireOrder rest = lose(0);
-    EXPECT_EQ(rest.version, 2) << "what servers have by now";
+    EXPECT_EQ(rest.update.version, 2) << "what servers have by now";
     EXPECT_THAT(workers_of(rest), UnorderedElementsAre(1, 2, 3));
     EXPECT_EQ(rest.releases[0].again, 1) << "sent as what they wait for";
     EXPECT_THAT(lose(1).releases, IsEmpty()) << "once";
@@ -180,7 +181,7 @@ protected:
                 const std::size_t begin = 990U * static_cast<std::size_t>(piece) / kPieces;
                 const std::size_t end = 990U * static_cast<std::size_t>(piece + 1) / kPieces;
                 const std::size_t state = piece + 1 == kPieces ? 10 : 0;
-                const PassOnHeader header{.parameters = {.version = order.version,
+                const PassOnHeader header{.parameters = {.version = order.update.version,
                                                          .begin = static_cast<std::int64_t>(begin),
                                                          .end = static_cast<std::int64_t>(end),
                                                          .way = ParametersWay::kPassedOn,

@@ -272,10 +272,10 @@ TEST(RingUpdateDriver, GradientsAndDeltasFollowOneAnother) {
             job.until([&] {
                 return std::any_of(job.books.updates.begin(), job.books.updates.end(),
                                    [&job](const test::AppliedUpdate& update) {
-                                       const auto ticket = job.tickets.find(update.leases.front());
+                                       const auto report = job.reports.find(update.leases.front());
                                        return update.leases.size() == 1 &&
-                                              ticket != job.tickets.end() &&
-                                              ticket->second.push.incarnation == 1;
+                                              report != job.reports.end() &&
+                                              report->second.ticket.id.incarnation == 1;
                                    });
             });
         }
@@ -327,8 +327,8 @@ TEST(RingUpdateDriver, RidersHalveTheirMiniBatchesWhereNoUpdateIsOfOneVersion) {
     job.begin();
     // However many updates the member makes meanwhile without the rider.
     job.until([&job] {
-        const auto halved = std::count_if(job.tickets.begin(), job.tickets.end(),
-                                          [](const auto& ticket) { return ticket.second.halves; });
+        const auto halved = std::count_if(job.reports.begin(), job.reports.end(),
+                                          [](const auto& report) { return report.second.halves; });
         return halved >= 5 && !job.books.gradients.empty() &&
                job.books.gradients.back().noise_scale > 0;
     });

@@ -159,9 +159,9 @@ TEST(RingLosses, OfAParent) {
                                    return std::any_of(
                                        update.leases.begin(), update.leases.end(),
                                        [&](std::uint64_t lease) {
-                                           const auto ticket = job.tickets.find(lease);
-                                           return ticket != job.tickets.end() &&
-                                                  ticket->second.push.worker == rider;
+                                           const auto report = job.reports.find(lease);
+                                           return report != job.reports.end() &&
+                                                  report->second.ticket.id.worker == rider;
                                        });
                                });
         };
@@ -185,8 +185,9 @@ TEST(RingLosses, OfAMemberBesidesAParentThatIsBroughtUp) {
             job.begin();
             job.finish();
             std::map<int, std::int64_t> last;  // version that a rider has worked on
-            for (const auto& [lease, ticket] : job.tickets) {
-                last[ticket.push.worker] = std::max(last[ticket.push.worker], ticket.version);
+            for (const auto& [lease, report] : job.reports) {
+                const PushTicket& ticket = report.ticket;
+                last[ticket.id.worker] = std::max(last[ticket.id.worker], ticket.version);
             }
             for (const int rider : {3, 4, 5}) {
                 EXPECT_GT(last[rider], static_cast<std::int64_t>(round) + 2) << "it goes on";
@@ -208,8 +209,9 @@ TEST(RingLosses, WhoComesBackRidesAndBecomesAMemberAgain) {
     job.until_updates(12);
     job.come_back(2);
     const auto rode = [&job] {
-        return std::any_of(job.tickets.begin(), job.tickets.end(), [](const auto& one) {
-            return one.second.push.worker == 2 && one.second.push.incarnation == 1;
+        return std::any_of(job.reports.begin(), job.reports.end(), [](const auto& one) {
+            const PushId& push = one.second.ticket.id;
+            return push.worker == 2 && push.incarnation == 1;
         });
     };
     job.until(rode);
@@ -244,7 +246,7 @@ TEST(RingLosses, OfARiderAndItsParentAfterTheEnd) {
         }
         waits = job.books.updates.size() > 3 &&
                 message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport) &&
-                decode<PushReport>(message.body).push.worker == 2;
+                decode<PushReport>(message.body).ticket.id.worker == 2;
     };
     job.begin();
     job.finish();

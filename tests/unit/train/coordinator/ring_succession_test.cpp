@@ -86,8 +86,8 @@ TEST(RingSuccession, OfAMemberThatLivesButIsBehind) {
     };
     job.on_message = [&version](const Message& message) {
         if (message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport)) {
-            const auto report = decode<PushReport>(message.body);
-            version = report.push.worker == 0 ? report.version : version;
+            const PushTicket ticket = decode<PushReport>(message.body).ticket;
+            version = ticket.id.worker == 0 ? ticket.version : version;
         }
     };
     job.messenger.riders_from = 8;
@@ -136,7 +136,7 @@ TEST(RingSuccession, OfTheLastMemberBeforeItsReports) {
         bool silent = false;
         job.holds = [&](const Message& message) {
             if (message.kind == static_cast<std::uint16_t>(MessageKind::kPushReport)) {
-                told = decode<PushReport>(message.body).version;
+                told = decode<PushReport>(message.body).ticket.version;
             } else if (message.kind == static_cast<std::uint16_t>(MessageKind::kRoundDone)) {
                 const auto round = decode<RoundReport>(message.body).round;
                 const auto grant = job.messenger.rounds.find(round + before);
@@ -198,8 +198,9 @@ TEST(RingSuccession, OfAMemberOfLocalSteps) {
             job.messenger.riders_from = 6;
             job.come_back(1);
             job.until([&] {
-                return std::ranges::any_of(
-                    job.tickets, [](const auto& ticket) { return ticket.second.push.worker == 1; });
+                return std::ranges::any_of(job.reports, [](const auto& report) {
+                    return report.second.ticket.id.worker == 1;
+                });
             });
         }
         job.lose(0);

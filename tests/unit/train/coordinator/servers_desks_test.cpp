@@ -27,11 +27,11 @@ TEST(NodeAggregation, SaysWhatIsLostWithTheLastWorkerOfANode) {
     NodeAggregation desk(map, {false, true});
     const PushId pending{.worker = 0, .incarnation = 0, .sequence = 2};
     const PushId fired{.worker = 2, .incarnation = 0, .sequence = 1};
-    desk.arrived({.push = pending, .times = {}, .slot = 0});
-    desk.arrived({.push = fired, .times = {}, .slot = 0});
+    desk.arrived({.ticket = {.id = pending}, .slot = 0});
+    desk.arrived({.ticket = {.id = fired}, .slot = 0});
     FireOrder order;
-    order.version = 1;
-    order.pushes = {{.push = fired, .coefficient = 1, .version = 0}};
+    order.update.version = 1;
+    order.update.terms = {{.push = fired, .coefficient = 1}};
     ASSERT_EQ(desk.split(order).sums.size(), 1U);
 
     const NodeAggregation::Orders first = desk.lost(0);
@@ -47,28 +47,29 @@ TEST(NodeAggregation, SaysWhatIsLostWithTheLastWorkerOfANode) {
     EXPECT_THAT(last.stranded, ElementsAre(pending));
 }
 
-TEST(PushArrivals, AreCompleteWithTheTicketAndANoteOfEveryServer) {
+TEST(PushArrivals, AreCompleteWithTheReportAndANoteOfEveryServer) {
     PushArrivals arrivals(2);
     const PushId push{.worker = 1, .incarnation = 0, .sequence = 4};
     const auto at = [](double seconds) { return Clock::Seconds(seconds); };
     EXPECT_FALSE(arrivals.staged(
         {.push = push, .server = 1, .reference_dot = 2, .reference_squares = 9}, at(1)));
-    EXPECT_FALSE(arrivals.ticket({.push = push, .lease = 7}, at(2)));
+    EXPECT_FALSE(arrivals.reported({.ticket = {.id = push, .lease = 7}}, at(2)));
     EXPECT_FALSE(arrivals.staged({.push = {.worker = 0, .incarnation = 0, .sequence = 4}}, at(2)));
     const auto complete = arrivals.staged(
         {.push = push, .server = 0, .reference_dot = -1, .reference_squares = 16}, at(2.5));
     ASSERT_TRUE(complete);
-    EXPECT_EQ(complete->ticket.lease, 7U);
-    EXPECT_DOUBLE_EQ(complete->reference_dot, 1);
-    EXPECT_DOUBLE_EQ(complete->reference_norm, 5);
+    EXPECT_EQ(complete->report.ticket.lease, 7U);
+    EXPECT_DOUBLE_EQ(complete->report.ticket.reference_dot, 1);
+    EXPECT_DOUBLE_EQ(complete->report.ticket.reference_norm, 5);
     EXPECT_DOUBLE_EQ(complete->sending_s, 0.5);
     EXPECT_EQ(complete->before_s, 0);
     const PushId next{.worker = 1, .incarnation = 0, .sequence = 5};
-    EXPECT_FALSE(arrivals.ticket({.push = next}, at(3)));
+    EXPECT_FALSE(arrivals.reported({.ticket = {.id = next}}, at(3)));
     EXPECT_FALSE(arrivals.staged({.push = next, .server = 0}, at(3)));
     EXPECT_DOUBLE_EQ(arrivals.staged({.push = next, .server = 1}, at(4))->before_s, 0.5);
     const PushId anew{.worker = 1, .incarnation = 1, .sequence = 6};
-    EXPECT_EQ(arrivals.ticket({.push = anew, .slot = 0}, at(5))->before_s, 0) << "it began anew";
+    EXPECT_EQ(arrivals.reported({.ticket = {.id = anew}, .slot = 0}, at(5))->before_s, 0)
+        << "it began anew";
     EXPECT_THAT(arrivals.drop(1), IsEmpty());
     EXPECT_EQ(arrivals.drop(0).size(), 1U);
     EXPECT_EQ(arrivals.incomplete(), 0U);

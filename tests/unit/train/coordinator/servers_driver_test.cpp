@@ -275,14 +275,14 @@ TEST(FlowServers, AnUpdateSaysWhatItIsMadeOf) {
     rig.run_until([&] { return rig.run.updates.size() == 3; });
     ASSERT_GE(rig.servers[0].fires.size(), 3U);
     const FireOrder& fire = rig.servers[0].fires[2];  // the first one only releases
-    EXPECT_EQ(fire.version, 2);
-    EXPECT_EQ(fire.work, Work::kGradient);
-    EXPECT_EQ(fire.delay_compensation, 0.25);
-    EXPECT_DOUBLE_EQ(fire.fraction, 1);
-    ASSERT_EQ(fire.pushes.size(), 2U);
-    EXPECT_EQ(fire.pushes[0].coefficient, 0.5);
-    EXPECT_EQ(fire.pushes[0].version, 1);
-    EXPECT_FALSE(fire.ask_norm);
+    EXPECT_EQ(fire.update.version, 2);
+    EXPECT_EQ(fire.update.work, Work::kGradient);
+    EXPECT_EQ(fire.update.delay_compensation, 0.25);
+    EXPECT_DOUBLE_EQ(fire.update.fraction, 1);
+    ASSERT_EQ(fire.update.terms.size(), 2U);
+    EXPECT_EQ(fire.update.terms[0].coefficient, 0.5);
+    EXPECT_EQ(fire.update.terms[0].version, 1);
+    EXPECT_FALSE(fire.update.ask_norm);
     ASSERT_EQ(rig.run.records.size(), rig.run.outcomes.size() + 0U);
     EXPECT_GE(rig.run.records[0].own_s(), 3) << "input and computing, not the exchange";
     EXPECT_LT(rig.run.records[0].own_s() - rig.run.records[0].transfer_s(), 4);
@@ -295,20 +295,20 @@ TEST(FlowServers, ADeltaCountsAsItsStepsShareOfAReferenceBatch) {
     rig.flow->begin({}, {});
     rig.run_until([&] { return rig.run.updates.size() == 2; });
     const FireOrder& fire = rig.servers[0].fires[1];
-    EXPECT_EQ(fire.work, Work::kDelta);
-    EXPECT_DOUBLE_EQ(fire.fraction, 5) << "reference batches";
-    ASSERT_EQ(fire.pushes.size(), 2U);
-    EXPECT_EQ(fire.pushes[0].coefficient, 0.5) << "the mean of both";
-    EXPECT_EQ(fire.pushes[1].coefficient, 0.5);
+    EXPECT_EQ(fire.update.work, Work::kDelta);
+    EXPECT_DOUBLE_EQ(fire.update.fraction, 5) << "reference batches";
+    ASSERT_EQ(fire.update.terms.size(), 2U);
+    EXPECT_EQ(fire.update.terms[0].coefficient, 0.5) << "the mean of both";
+    EXPECT_EQ(fire.update.terms[1].coefficient, 0.5);
     // Alone, after the plan has changed, it moves half as far as both together.
     rig.run_until([&] { return rig.workers[0].computing && rig.workers[1].computing; });
     const std::size_t before = rig.run.updates.size();
     rig.flow->install({alone_plan(2), {}});
     rig.run_until([&] { return rig.run.updates.size() > before; });
     const FireOrder& alone = rig.servers[0].fires.back();
-    EXPECT_EQ(alone.work, Work::kDelta);
-    ASSERT_EQ(alone.pushes.size(), 1U);
-    EXPECT_EQ(alone.pushes[0].coefficient, 0.5);
+    EXPECT_EQ(alone.update.work, Work::kDelta);
+    ASSERT_EQ(alone.update.terms.size(), 1U);
+    EXPECT_EQ(alone.update.terms[0].coefficient, 0.5);
 }
 
 TEST(FlowServers, APlanComesIntoForceAtOnceAndLeasesOfItsKindAreDealt) {
@@ -321,7 +321,7 @@ TEST(FlowServers, APlanComesIntoForceAtOnceAndLeasesOfItsKindAreDealt) {
     EXPECT_EQ(rig.run.leases().held_leases(0).front(), begun) << "what is begun is used";
     EXPECT_GT(rig.run.engine().accounts().returned_for(ReturnReason::kInterrupted), 0);
     rig.run_until([&] { return rig.run.updates.size() == 4; });
-    EXPECT_EQ(rig.servers[0].fires.back().work, Work::kDelta);
+    EXPECT_EQ(rig.servers[0].fires.back().update.work, Work::kDelta);
     const auto leases = rig.run.leases().held_leases(1);
     rig.flow->install({delta_plan(2, 2, 1), {kBatch, 2 * kBatch}});
     EXPECT_EQ(rig.run.leases().held_leases(1), leases) << "another size only: used up";

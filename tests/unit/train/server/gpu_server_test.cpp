@@ -75,10 +75,11 @@ TEST(ShardDevice, UpdatesAsTheHostDoes) {
             const auto pushes = two_pushes(graph, static_cast<std::uint64_t>(++version));
             FireOrder order =
                 fire_order(version, pushes, {{.worker = 0}, {.worker = 1, .lag = 1.5}}, f);
-            order.ask_norm = true;
+            order.update.ask_norm = true;
             both.fire(pushes, order);
         }
-        both.fire({}, {.version = version, .lr = 0.05, .releases = {{.worker = 0, .lag = 0.5}}});
+        both.fire({}, {.update = {.version = version, .learning_rate = 0.05},
+                       .releases = {{.worker = 0, .lag = 0.5}}});
     }
 }
 
@@ -87,18 +88,18 @@ TEST(ShardDevice, TakesDeltasCompensationAndWholePushes) {
     Both both(graph, {}, 3, 1);
     const auto first = two_pushes(graph, 1);
     FireOrder order = fire_order(1, first, {{.worker = 0}, {.worker = 1}});
-    order.delay_compensation = 0.5;
+    order.update.delay_compensation = 0.5;
     both.fire(first, order);
     const auto second = two_pushes(graph, 2);
     order = fire_order(2, second, {{.worker = 0}});
-    order.delay_compensation = 0.5;
-    for (WeightedPush& push : order.pushes) {
+    order.update.delay_compensation = 0.5;
+    for (UpdateTerm& push : order.update.terms) {
         push.version = 1;
     }
     both.fire(second, order);
     const auto third = two_pushes(graph, 3);
     order = fire_order(3, third, {{.worker = 0}});
-    order.work = Work::kDelta;
+    order.update.work = Work::kDelta;
     both.fire(third, order);
     const std::vector<TestPush> whole{make_push(graph, {0, 0, 4}, 1, 9)};
     both.fire(whole, fire_order(4, whole));

@@ -195,7 +195,7 @@ TEST_F(Line, PushesAreReportedWithWhatTheReferenceSays) {
     EXPECT_EQ(compared.reference_dot, compared.reference_squares);
 
     FireOrder update = fire_order(1, {same});
-    update.ask_norm = true;
+    update.update.ask_norm = true;
     order(MessageKind::kFire, update);
     const auto summed = decode<GradientStatsReply>(
         receive(coordinator(), Port::kCoordinator, MessageKind::kGradientStats).body);

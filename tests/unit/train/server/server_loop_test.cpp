@@ -228,7 +228,7 @@ TEST_F(Servers, AServerThatStopsTakesInWhatIsOnItsWay) {
 TEST_F(Servers, SnapshotsAreGatheredAndTheStateComesLast) {
     start(2);
     order(MessageKind::kBegin, BeginOrder{.version = 12});
-    FireOrder gather{.version = 12};
+    FireOrder gather{.update = {.version = 12}};
     gather.snapshot.gather = 5;
     order(MessageKind::kFire, gather);
     std::vector<std::vector<float>> parts(2);
@@ -287,7 +287,7 @@ TEST_F(Servers, CheckpointsHoldOneVersionAndAnotherNumberOfServersGoesOn) {
 TEST_F(Servers, AnOrderThatCannotBeEndsTheLoopWithAnError) {
     start(1);
     order(MessageKind::kBegin, BeginOrder{});
-    order(MessageKind::kFire, FireOrder{.version = 3, .releases = {{.worker = 0}}});
+    order(MessageKind::kFire, FireOrder{.update = {.version = 3}, .releases = {{.worker = 0}}});
     stop();
     ASSERT_EQ(errors_.size(), 1U);
     EXPECT_NE(errors_[0].find("another version"), std::string::npos);

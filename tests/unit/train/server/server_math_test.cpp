@@ -66,7 +66,8 @@ TEST_P(AnyServers, DelayCompensationFollowsADoublePrecisionReference) {
         }
         sent[worker] = {version, std::move(values)};
     };
-    FireOrder first{.version = 0, .delay_compensation = kLambda};
+    FireOrder first;
+    first.update.delay_compensation = kLambda;
     for (std::int32_t worker = 0; worker < 3; ++worker) {
         first.releases.push_back({.worker = worker});
         release(worker, 0, 0);
@@ -81,11 +82,11 @@ TEST_P(AnyServers, DelayCompensationFollowsADoublePrecisionReference) {
                                        static_cast<std::uint64_t>(turn)));
         }
         FireOrder order = fire_order(version, pushes, {}, 0.5, kLr);
-        order.delay_compensation = kLambda;
+        order.update.delay_compensation = kLambda;
         std::vector<double> mean(theta.size());
         for (std::size_t p = 0; p < pushes.size(); ++p) {
             const auto& [base, released] = sent.at(pushes[p].id.worker);
-            order.pushes[p].version = base;
+            order.update.terms[p].version = base;
             for (std::size_t i = 0; i < theta.size(); ++i) {
                 const double g = pushes[p].gradient[i];
                 mean[i] += pushes[p].coefficient * (g + kLambda * g * g * (theta[i] - released[i]));
@@ -150,7 +151,7 @@ TEST_P(AnyServers, TheMeanGradientIsMeasured) {
         const std::vector<TestPush> pushes = {make_push(graph, {0, 0, 1}, 0.5, 1),
                                               make_push(graph, {1, 0, 1}, 0.25, 2)};
         FireOrder order = fire_order(1, pushes);
-        order.ask_norm = true;
+        order.update.ask_norm = true;
         const double squares = group.update(pushes, order);
         double wanted = 0;
         for (std::size_t i = 0; i < pushes[0].gradient.size(); ++i) {
@@ -175,7 +176,7 @@ TEST_P(AnyServers, ADeltaMovesParametersAsItSays) {
     const std::vector<TestPush> pushes = {make_push(graph, {0, 0, 1}, 0.75, 1),
                                           make_push(graph, {1, 0, 1}, 0.25, 2)};
     FireOrder order = fire_order(1, pushes, {}, 2, 0.05);
-    order.work = Work::kDelta;
+    order.update.work = Work::kDelta;
     group.update(pushes, order);
     std::vector<float> velocity;
     for (int part = 0; part < GetParam(); ++part) {
@@ -207,7 +208,7 @@ TEST(ServerMath, APushOnUnknownParametersIsNotCompensated) {
     const std::vector<TestPush> pushes = {make_push(graph, {0, 0, 1}, 0.5, 1)};
     FireOrder order = fire_order(1, pushes);
     plain.update(pushes, order);
-    order.delay_compensation = 0.5;
+    order.update.delay_compensation = 0.5;
     group.update(pushes, order);
     EXPECT_EQ(group.parameters(), plain.parameters());
 }
@@ -224,8 +225,8 @@ TEST(ServerMath, ReleasedParametersAreKeptOnlyAsLongAsTheyAreNeeded) {
             ASSERT_TRUE(stage(shard, pushes[0]));
         }
         FireOrder order = fire_order(version, pushes, {{.worker = 0}});
-        order.delay_compensation = 0.1;
-        for (WeightedPush& push : order.pushes) {
+        order.update.delay_compensation = 0.1;
+        for (UpdateTerm& push : order.update.terms) {
             push.version = version - 1;
         }
         fire(shard, order);
@@ -256,7 +257,7 @@ TEST(ServerMath, AdamwTakesADeltaWithoutItsMoments) {
     const ShardSnapshot before = group.shard(0).capture();
     const std::vector<TestPush> deltas = {make_push(graph, {0, 0, 2}, 1, 8)};
     FireOrder order = fire_order(2, deltas, {}, 4);
-    order.work = Work::kDelta;
+    order.update.work = Work::kDelta;
     group.update(deltas, order);
     const ShardSnapshot after = group.shard(0).capture();
     EXPECT_EQ(after.optimizer_slots, before.optimizer_slots);

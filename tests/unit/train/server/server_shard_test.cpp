@@ -253,14 +253,14 @@ TEST(ServerShard, AnOrderWithoutPushesSharesTheSnapshotThatIsThere) {
     const Graph graph = test::server_graph();
     ShardGroup group(graph, 1, {});
     ServerShard& shard = group.shard(0);
-    const FireOrder releases{.version = 0, .releases = {{.worker = 0}, {.worker = 1}}};
+    const FireOrder releases{.releases = {{.worker = 0}, {.worker = 1}}};
     const FireOutput first = fire(shard, releases);
     const FireOutput second = fire(shard, releases);
     EXPECT_EQ(first.find(0), second.find(0));
     EXPECT_EQ(shard.version(), 0);
     const auto pushes = three_pushes(graph, 0);
     group.update(pushes, fire_order(1, pushes));
-    const FireOutput later = fire(shard, {.version = 1, .releases = {{.worker = 0}}});
+    const FireOutput later = fire(shard, {.update = {.version = 1}, .releases = {{.worker = 0}}});
     EXPECT_NE(later.find(0), first.find(0));
     EXPECT_TRUE(std::equal(shard.store().parameters().begin(), shard.store().parameters().end(),
                            later.find(0).get()));
@@ -293,7 +293,7 @@ TEST(ServerShard, RefusesOrdersOutOfOrder) {
     ShardGroup group(graph, 1, {});
     const auto pushes = three_pushes(graph, 0);
     EXPECT_THROW((void)group.shard(0).prepare(fire_order(2, pushes)), PeerError);
-    EXPECT_THROW((void)group.shard(0).prepare({.version = 1}), PeerError);
+    EXPECT_THROW((void)group.shard(0).prepare({.update = {.version = 1}}), PeerError);
     const FireOutput output = group.shard(0).prepare(fire_order(1, pushes));
     EXPECT_THROW(group.shard(0).fire(fire_order(1, pushes), output, [](std::int64_t) {}),
                  PeerError);

@@ -100,14 +100,14 @@ TEST_P(ServerWire, ADelayIsCompensatedFromWhatTheWorkerReceived) {
     ServerShard wired = shard(range, Wire::kBf16);
     wired.initialise(7, 0);
     const auto count = static_cast<std::size_t>(range.parameters());
-    FireOrder release{.version = 0, .delay_compensation = 0.7, .releases = {{.worker = 0}}};
+    const FireOrder release{.update = {.delay_compensation = 0.7}, .releases = {{.worker = 0}}};
     (void)fire(wired, release);
     const std::vector<float> before(wired.store().parameters().begin(),
                                     wired.store().parameters().end());
     const TestPush push = make_push(graph_, kPush, 1, 3);
     stage_rounded(wired, push);
     FireOrder order = test::fire_order(1, {push}, {}, 1, 1.0);
-    order.delay_compensation = 0.7;
+    order.update.delay_compensation = 0.7;
     (void)fire(wired, order);
     // The parameters did not change between the release and the update: what is compensated is
     // their rounding.

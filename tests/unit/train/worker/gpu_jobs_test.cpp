@@ -69,23 +69,23 @@ TEST_P(Jobs, APushIsTheGradientOfItsMiniBatch) {
             EXPECT_EQ(id.sequence, lease);
             pushed.insert(pushed.end(), part.begin(), part.begin() + shard.parameters());
         }
-        const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
-        EXPECT_TRUE(ticket.finite);
-        EXPECT_EQ(ticket.samples, 16);
-        EXPECT_GT(ticket.times.compute_s, 0);
+        const auto report = rig.told<PushReport>(MessageKind::kPushReport);
+        EXPECT_TRUE(report.ticket.finite);
+        EXPECT_EQ(report.ticket.samples, 16);
+        EXPECT_GT(report.times.compute_s, 0);
         test::LoneReplica lone(rig.job.graph);
         std::ranges::copy(values.parameters, lone.replica.parameters().begin());
         std::ranges::copy(values.state, lone.replica.state().begin());
         const LoadedBatch batch = rig.batch(16 * step, 16);
         const BatchResult expected = lone.replica.train_step(view_of(batch), rig.job.options.seed);
         EXPECT_LT(distance(pushed, lone.replica.gradients()), limit(GetParam())) << step;
-        EXPECT_NEAR(ticket.loss_sum, expected.loss_sum,
+        EXPECT_NEAR(report.ticket.loss_sum, expected.loss_sum,
                     limit(GetParam()) * std::abs(expected.loss_sum));
         double squares = 0;
         for (const float value : pushed) {
             squares += static_cast<double>(value) * static_cast<double>(value);
         }
-        EXPECT_NEAR(ticket.gradient_norm, std::sqrt(squares), 1e-6 * std::sqrt(squares))
+        EXPECT_NEAR(report.ticket.gradient_norm, std::sqrt(squares), 1e-6 * std::sqrt(squares))
             << "of what was pushed";
     }
 }
@@ -110,7 +110,7 @@ TEST_P(Jobs, ABatchThatWasTakenBackCountsForNothing) {
             const std::vector<float> part = rig.servers->pushed(shard.part, id);
             pushed.insert(pushed.end(), part.begin(), part.begin() + shard.parameters());
         }
-        EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).lease, lease);
+        EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).ticket.lease, lease);
         test::LoneReplica lone(rig.job.graph);
         std::ranges::copy(values.parameters, lone.replica.parameters().begin());
         std::ranges::copy(values.state, lone.replica.state().begin());

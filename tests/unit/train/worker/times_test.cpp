@@ -28,7 +28,7 @@ protected:
         return times_.times();
     }
     static IterationRecord record(const WorkerTimes& times, const PushSending& sending) {
-        return record_of({.samples = 32, .times = times}, sending, 100);
+        return record_of({.ticket = {.samples = 32}, .times = times}, sending, 100);
     }
 
     static constexpr double kPull = 0.25;

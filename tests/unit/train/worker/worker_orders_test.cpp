@@ -95,10 +95,10 @@ protected:
         clock->until_held();
     }
     void expect_push(std::uint64_t lease, std::int64_t version) {
-        const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
-        EXPECT_EQ(ticket.lease, lease);
-        EXPECT_EQ(ticket.version, version);
-        EXPECT_FALSE(ticket.given_up);
+        const auto report = rig.told<PushReport>(MessageKind::kPushReport);
+        EXPECT_EQ(report.ticket.lease, lease);
+        EXPECT_EQ(report.ticket.version, version);
+        EXPECT_FALSE(report.given_up);
     }
 
     std::shared_ptr<GateClock> clock = std::make_shared<GateClock>();
@@ -255,14 +255,14 @@ TEST_F(WorkerOrdersDeep, WhatHasBegunToLeaveLeavesToItsEndAndIsGivenUp) {
     clock->until_held();
     revoke({2}, 6);
     clock->open();
-    const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
-    EXPECT_TRUE(ticket.given_up);
-    EXPECT_EQ(ticket.lease, 2U);
+    const auto report = rig.told<PushReport>(MessageKind::kPushReport);
+    EXPECT_TRUE(report.given_up);
+    EXPECT_EQ(report.ticket.lease, 2U);
     for (const ShardRange& shard : rig.servers->shards()) {
         PushId id;
         EXPECT_EQ(rig.servers->pushed(shard.part, id).size(),
                   static_cast<std::size_t>(shard.floats()));
-        EXPECT_EQ(id, ticket.push);
+        EXPECT_EQ(id, report.ticket.id);
     }
     parameters(6);
     expect_push(3, 6);
@@ -274,10 +274,10 @@ TEST_F(WorkerOrders, AValidationLeaseLeavesTheLeaveAlone) {
               LeaseOrder{.lease = kValidation, .position = 40, .count = 8, .validation = true});
     leases(1, 2);
     parameters(4);
-    const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
-    EXPECT_TRUE(ticket.validation);
-    EXPECT_EQ(ticket.lease, kValidation);
-    EXPECT_EQ(ticket.version, 4);
+    const auto report = rig.told<PushReport>(MessageKind::kPushReport);
+    EXPECT_TRUE(report.validation);
+    EXPECT_EQ(report.ticket.lease, kValidation);
+    EXPECT_EQ(report.ticket.version, 4);
     expect_push(1, 4);
     EXPECT_TRUE(rig.quiet());
 }
@@ -288,10 +288,10 @@ protected:
         rig.order(0, MessageKind::kJoin, JoinOrder{incarnation, version, leases_up_to});
     }
     void expect_first_push(std::uint64_t lease, std::int64_t version) {
-        const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
-        EXPECT_EQ(ticket.push, (PushId{.worker = 0, .incarnation = 1, .sequence = 1}));
-        EXPECT_EQ(ticket.lease, lease);
-        EXPECT_EQ(ticket.version, version);
+        const auto report = rig.told<PushReport>(MessageKind::kPushReport);
+        EXPECT_EQ(report.ticket.id, (PushId{.worker = 0, .incarnation = 1, .sequence = 1}));
+        EXPECT_EQ(report.ticket.lease, lease);
+        EXPECT_EQ(report.ticket.version, version);
         EXPECT_TRUE(rig.quiet()) << "one leave";
     }
 };

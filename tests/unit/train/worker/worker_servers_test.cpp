@@ -72,19 +72,19 @@ TEST_P(WorkerServers, GradientsAndStatisticsArriveExactlyAsAReplicaMakesThem) {
     for (const auto& [values, version, lease, count] :
          {std::tuple(&first, 4, 7U, 16), std::tuple(&second, 6, 9U, 5)}) {
         rig.servers->send_all(0, *values, {.version = version});
-        const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
+        const auto report = rig.told<PushReport>(MessageKind::kPushReport);
         Reference reference(rig, *values, position, count);
         expect_push(rig, reference, ++push);
-        EXPECT_EQ(ticket.push.sequence, push);
-        EXPECT_EQ(ticket.lease, lease);
-        EXPECT_EQ(ticket.version, version);
-        EXPECT_EQ(ticket.samples, count);
-        EXPECT_EQ(ticket.correct, reference.result.correct);
-        EXPECT_EQ(ticket.loss_sum, reference.result.loss_sum);
-        EXPECT_TRUE(ticket.finite);
-        EXPECT_NEAR(ticket.gradient_norm, norm(reference.replica.gradients()),
-                    1e-9 * ticket.gradient_norm);
-        EXPECT_GT(ticket.times.compute_s, 0);
+        EXPECT_EQ(report.ticket.id.sequence, push);
+        EXPECT_EQ(report.ticket.lease, lease);
+        EXPECT_EQ(report.ticket.version, version);
+        EXPECT_EQ(report.ticket.samples, count);
+        EXPECT_EQ(report.ticket.correct, reference.result.correct);
+        EXPECT_EQ(report.ticket.loss_sum, reference.result.loss_sum);
+        EXPECT_TRUE(report.ticket.finite);
+        EXPECT_NEAR(report.ticket.gradient_norm, norm(reference.replica.gradients()),
+                    1e-9 * report.ticket.gradient_norm);
+        EXPECT_GT(report.times.compute_s, 0);
         position += count;
     }
     EXPECT_TRUE(rig.quiet()) << "no parameters, no work";
@@ -100,22 +100,22 @@ TEST_P(WorkerServers, AHalvedLeaseSaysTheNormsOfBothHalves) {
               LeaseOrder{.lease = 7, .position = 0, .count = kCount, .work = {}, .halves = true});
     const Values values(rig.job.graph, 1);
     rig.servers->send_all(0, values, {.version = 4});
-    const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
+    const auto report = rig.told<PushReport>(MessageKind::kPushReport);
     Reference whole(rig, values, 0, kCount);
-    EXPECT_TRUE(ticket.halves);
-    EXPECT_TRUE(ticket.finite);
-    EXPECT_EQ(ticket.samples, kCount);
-    EXPECT_EQ(ticket.correct, whole.result.correct);
-    EXPECT_NEAR(ticket.loss_sum, whole.result.loss_sum, 1e-4 * ticket.loss_sum);
+    EXPECT_TRUE(report.halves);
+    EXPECT_TRUE(report.ticket.finite);
+    EXPECT_EQ(report.ticket.samples, kCount);
+    EXPECT_EQ(report.ticket.correct, whole.result.correct);
+    EXPECT_NEAR(report.ticket.loss_sum, whole.result.loss_sum, 1e-4 * report.ticket.loss_sum);
     const std::span<const float> gradient = whole.replica.gradients();
-    EXPECT_NEAR(ticket.gradient_norm, norm(gradient), 1e-4 * ticket.gradient_norm);
+    EXPECT_NEAR(report.ticket.gradient_norm, norm(gradient), 1e-4 * report.ticket.gradient_norm);
     constexpr std::int64_t kFirst = GradientStatistics::first_half(kCount);
     Reference first(rig, values, 0, kFirst);
     Reference second(rig, values, kFirst, kCount - kFirst);
-    EXPECT_NEAR(ticket.first_squares, sum_of_squares(first.replica.gradients()),
-                1e-6 * ticket.first_squares);
-    EXPECT_NEAR(ticket.second_squares, sum_of_squares(second.replica.gradients()),
-                1e-6 * ticket.second_squares);
+    EXPECT_NEAR(report.first_squares, sum_of_squares(first.replica.gradients()),
+                1e-6 * report.first_squares);
+    EXPECT_NEAR(report.second_squares, sum_of_squares(second.replica.gradients()),
+                1e-6 * report.second_squares);
     for (const ShardRange& shard : rig.servers->shards()) {
         PushId id;
         const std::vector<float> got = rig.servers->pushed(shard.part, id);
@@ -138,8 +138,8 @@ TEST(WorkerServersStart, OnlyOnOneVersionOfAllShardsAndOnTheNewest) {
     rig.servers->send(0, 0, fresh, {.version = 5});
     EXPECT_TRUE(rig.quiet());
     rig.servers->send(1, 0, fresh, {.version = 5});
-    const auto ticket = rig.told<PushReport>(MessageKind::kPushReport);
-    EXPECT_EQ(ticket.version, 5);
+    const auto report = rig.told<PushReport>(MessageKind::kPushReport);
+    EXPECT_EQ(report.ticket.version, 5);
     Reference reference(rig, fresh, 0, 16);
     expect_push(rig, reference, 1);
     EXPECT_TRUE(rig.quiet()) << "one set is leave for one mini-batch";
@@ -155,14 +155,14 @@ TEST(WorkerServersStart, ARefusedPushIsFollowedByTheSameVersionAgain) {
     broken.parameters[3] = std::numeric_limits<float>::quiet_NaN();
     rig.servers->send_all(0, broken, {.version = 3});
     const auto bad = rig.told<PushReport>(MessageKind::kPushReport);
-    EXPECT_FALSE(bad.finite);
-    EXPECT_EQ(bad.lease, 1U);
+    EXPECT_FALSE(bad.ticket.finite);
+    EXPECT_EQ(bad.ticket.lease, 1U);
     const Values whole(rig.job.graph, 1);
     rig.servers->send_all(0, whole, {.version = 3});
     const auto good = rig.told<PushReport>(MessageKind::kPushReport);
-    EXPECT_TRUE(good.finite);
-    EXPECT_EQ(good.lease, 2U);
-    EXPECT_EQ(good.push.sequence, 2U);
+    EXPECT_TRUE(good.ticket.finite);
+    EXPECT_EQ(good.ticket.lease, 2U);
+    EXPECT_EQ(good.ticket.id.sequence, 2U);
 }
 
 TEST(WorkerServersStart, WaitsForALeaseWithParametersInHand) {
@@ -172,7 +172,7 @@ TEST(WorkerServersStart, WaitsForALeaseWithParametersInHand) {
     rig.servers->send_all(0, Values(rig.job.graph, 1), {.version = 0});
     EXPECT_TRUE(rig.quiet());
     rig.lease(0, 5, 32, 8);
-    EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).lease, 5U);
+    EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).ticket.lease, 5U);
 }
 
 TEST(WorkerServersEvaluation, PartsAddUpToTheWholeAndTrainingGoesOn) {
@@ -193,7 +193,7 @@ TEST(WorkerServersEvaluation, PartsAddUpToTheWholeAndTrainingGoesOn) {
         sum.correct += done.correct;
         sum.loss_sum += done.loss_sum;
     }
-    EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).version, 2);
+    EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).ticket.version, 2);
 
     test::LoneReplica whole(rig.job.graph);
     std::copy(values.parameters.begin(), values.parameters.end(),
@@ -265,7 +265,7 @@ TEST(WorkerServersWaits, OnlyWhatAPeerOwesIsAStall) {
     rig.until_waiting(0, "lease");
     EXPECT_TRUE(rig.stalls(0).empty()) << "another worker is slow with the last mini-batch";
     rig.lease(0, 2, 16, 16);
-    EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).lease, 2U);
+    EXPECT_EQ(rig.told<PushReport>(MessageKind::kPushReport).ticket.lease, 2U);
 }
 
 TEST(WorkerServersStop, EndsInEveryState) {
