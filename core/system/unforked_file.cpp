@@ -10,12 +10,14 @@
 namespace cohort {
 namespace {
 
-/// The open ones of this process. It is never destroyed: threads may still run at exit.
+/// The files of this kind that this process has open. Never destroyed: threads may still run at
+/// exit.
 struct OpenFiles {
     OpenFiles();
 
     std::mutex mutex;
     std::vector<int> numbers;
+    FileDescriptor nothing{::open("/dev/null", O_RDWR | O_CLOEXEC)};
 };
 
 OpenFiles& open_files() {
@@ -33,9 +35,8 @@ void after_fork() {
 
 /// In the forked process. Numbers stay in use, since their owners there may still close them.
 void after_fork_in_child() {
-    const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
     for (const int number : open_files().numbers) {
-        static_cast<void>(::dup3(nothing.get(), number, O_CLOEXEC));
+        static_cast<void>(::dup3(open_files().nothing.get(), number, O_CLOEXEC));
     }
     after_fork();
 }

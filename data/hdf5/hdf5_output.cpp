@@ -7,8 +7,9 @@ Hdf5Handle create_hdf5_file(const std::string& path, std::uint64_t user_block) {
     const Hdf5Handle create = hdf5_own(H5Pcreate(H5P_FILE_CREATE), path, "cannot prepare the file");
     hdf5_check(H5Pset_userblock(create.id(), user_block), path, "cannot prepare the file");
     const Hdf5Handle access = hdf5_own(H5Pcreate(H5P_FILE_ACCESS), path, "cannot prepare the file");
-    // Nobody else knows the temporary file. HDF5's lock would outlive it in a process that is
-    // forked meanwhile, and nobody could read the file then.
+    // Without HDF5's lock: a process that is forked during the writing would keep it, and the
+    // finished file could not be opened as long as that process lives. No other program opens the
+    // temporary file.
     hdf5_check(H5Pset_file_locking(access.id(), 0, 1), path, "cannot prepare the file");
     // From 1.10 on HDF5's own structures carry checksums: damage there is found, not followed.
     hdf5_check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_V110), path,

@@ -270,7 +270,7 @@ class Modules(TorchTest):
                    "assert net.training and net[0].training and not net[1].training")
 
     def test_forked_processes(self):
-        """One ends by itself, one by TERM, one outlives the job; the job goes on, and its end is one."""
+        """One ends by itself, one by TERM, one outlives the job, whose lock is free all the same."""
         self.check("import fcntl, signal, time", ATTACH, "stays = None", LOOP,
                    "    stays = stays or os.fork()",
                    "    if stays == 0:",

@@ -4,11 +4,13 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <system_error>
 
 namespace cohort {
 
@@ -39,6 +41,9 @@ inline bool in_child(const std::function<bool()>& action) {
 class IdleChild {
 public:
     IdleChild() : pid_(::fork()) {
+        if (pid_ < 0) {
+            throw std::system_error(errno, std::generic_category(), "fork");
+        }
         while (pid_ == 0) {
             ::pause();
         }

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -56,6 +61,38 @@ TEST(RunLock, EndsBeforeTheProcessesThatWereForkedMeanwhile) {
     lock.reset();
     EXPECT_EQ(run_lock_state(out).held, false);
     const RunLock next(out);
+}
+
+/// As a rank that is killed while its loader's workers live.
+TEST(RunLock, EndsWithItsProcessThoughOneForkedFromThatLivesOn) {
+    const TempFolder folder;
+    const std::string out = folder.file("out");
+    std::array<int, 2> pipe{};
+    ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+    EXPECT_TRUE(in_child([&] {
+        const RunLock lock(out);
+        const pid_t worker = ::fork();
+        if (worker == 0) {
+            const pid_t self = ::getpid();  // told when the forked process is its own
+            static_cast<void>(::write(pipe[1], &self, sizeof self));
+            for (;;) {
+                ::pause();
+            }
+        }
+        pid_t told = 0;
+        if (worker < 0 || ::read(pipe[0], &told, sizeof told) != sizeof told) {
+            return false;
+        }
+        static_cast<void>(::write(pipe[1], &told, sizeof told));
+        ::_exit(0);
+    }));
+    pid_t worker = 0;
+    ASSERT_EQ(::read(pipe[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
+    EXPECT_EQ(::kill(worker, 0), 0) << "it lives";
+    EXPECT_EQ(run_lock_state(out).held, false);
+    ::kill(worker, SIGKILL);
+    ::close(pipe[0]);
+    ::close(pipe[1]);
 }
 
 /// The forked process ends with all of its destructors, as one of Python's does.
