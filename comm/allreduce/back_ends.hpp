@@ -70,10 +70,11 @@ struct NcclPlace {
 
 /// kAuto. Members that all have a GPU of their own take kNccl. Else rounds of one bucket are run
 /// with kRing and kMpi; the times of the slowest member decide, so that all members choose alike.
-/// Collective over the members. The first member logs the times, and why not kNccl where there are
-/// GPUs.
+/// Where a member knows the answer from an all-reduce of at least as many members before, it is
+/// taken without measuring. Collective over the members. The first member logs the choice, the
+/// times, and why not kNccl where there are GPUs.
 /// @param place  of this member
-/// Errors: RingBroken.
+/// Errors: RingBroken; UsageError when members ask for different algorithms.
 [[nodiscard]] AllReduceAlgorithm choose_all_reduce(const AllReduceSetting& setting,
                                                    const NcclPlace& place);
 

@@ -35,20 +35,12 @@ double measure_exchange(const AllReduceSetting& setting, AllReduce& exchange) {
     return *std::ranges::min_element(seconds);  // least disturbed by other processes
 }
 
-/// All members' times, and the places of their devices.
-std::vector<SetUpRecord> gather_times(const AllReduceSetting& setting, double seconds,
-                                      const NcclPlace& place) {
+/// The time of the slowest member, the same number on all.
+double slowest(const AllReduceSetting& setting, AllReduce& exchange) {
     SetUpRecord own;
-    own.seconds = seconds;
-    own.set_place(place.place);
-    own.set_error(place.error);
-    return gather_records(setting, own);
-}
-
-/// That of the slowest member, the same number on all.
-double slowest(const std::vector<SetUpRecord>& records) {
+    own.seconds = measure_exchange(setting, exchange);
     double most = 0;
-    for (const SetUpRecord& record : records) {
+    for (const SetUpRecord& record : gather_records(setting, own)) {
         most = std::max(most, record.seconds);
     }
     return most;
@@ -94,25 +86,44 @@ AllReduceAlgorithm choose_all_reduce(const AllReduceSetting& setting, const Nccl
     }
     AllReduceSetting trial = setting;
     trial.buckets.floats = std::min(setting.buckets.floats, setting.buckets.size);
-    const std::vector<SetUpRecord> of_ring = gather_times(
-        trial, measure_exchange(trial, *make_shared_all_reduce(trial, AllReduceAlgorithm::kRing)),
-        place);
-    const std::optional<std::string> against = against_nccl(setting, of_ring);
+    const MeasuredChoices::Key key{
+        .bucket_floats = trial.buckets.floats,
+        .several_nodes = std::ranges::adjacent_find(setting.nodes, std::not_equal_to<>()) !=
+                         setting.nodes.end()};
+    MeasuredChoices& choices = setting.comm.choices;
+    SetUpRecord own = first_record(setting);
+    own.set_place(place.place);
+    own.set_error(place.error);
+    own.known = choices.find(key, setting.members.size()).value_or(-1);
+    const std::vector<SetUpRecord> records = gather_records(setting, own);
+    check_agreement(setting, records);
+    const std::optional<std::string> against = against_nccl(setting, records);
     if (!against) {
         if (setting.self == 0) {
             log_info("All-reduce: nccl (every member has a GPU of its own)");
         }
         return AllReduceAlgorithm::kNccl;
     }
-    const double ring = slowest(of_ring);
-    const double mpi =
-        slowest(gather_times(trial, measure_exchange(trial, *make_mpi_all_reduce(trial)), {}));
+    const std::string reason = against->empty() ? "" : "; not nccl: " + *against;
+    const auto known =
+        std::ranges::find_if(records, [](const SetUpRecord& one) { return one.known >= 0; });
+    if (known != records.end()) {  // the first member's that knows one, the same on all
+        choices.keep(key, setting.members.size(), static_cast<int>(known->known));
+        const auto algorithm = static_cast<AllReduceAlgorithm>(known->known);
+        if (setting.self == 0) {
+            log_info("All-reduce: {} (as measured before{})", word_of(algorithm), reason);
+        }
+        return algorithm;
+    }
+    const double ring = slowest(trial, *make_shared_all_reduce(trial, AllReduceAlgorithm::kRing));
+    const double mpi = slowest(trial, *make_mpi_all_reduce(trial));
     const auto chosen = ring <= mpi ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kMpi;
+    choices.keep(key, setting.members.size(), static_cast<int>(chosen));
     if (setting.self == 0) {
         log_info("All-reduce: {} (a bucket of {}: ring {:.0f} us, mpi {:.0f} us{})",
                  word_of(chosen),
                  format_bytes(static_cast<std::uint64_t>(trial.buckets.floats) * sizeof(float)),
-                 ring * 1e6, mpi * 1e6, against->empty() ? "" : "; not nccl: " + *against);
+                 ring * 1e6, mpi * 1e6, reason);
     }
     return chosen;
 }

@@ -209,9 +209,7 @@ std::vector<SetUpRecord> gather_records(const AllReduceSetting& setting, const S
     return gather->take_records();
 }
 
-std::vector<SetUpRecord> gather_checked(const AllReduceSetting& setting, const SetUpRecord& own) {
-    std::vector<SetUpRecord> records = gather_records(setting, own);
-    check_devices(setting, records);
+void check_agreement(const AllReduceSetting& setting, const std::vector<SetUpRecord>& records) {
     for (std::size_t i = 0; i < records.size(); ++i) {
         const SetUpRecord& record = records[i];
         if (record.floats != records[0].floats ||
@@ -225,6 +223,12 @@ std::vector<SetUpRecord> gather_checked(const AllReduceSetting& setting, const S
                               .hint = "the same options on all ranks"});
         }
     }
+}
+
+std::vector<SetUpRecord> gather_checked(const AllReduceSetting& setting, const SetUpRecord& own) {
+    std::vector<SetUpRecord> records = gather_records(setting, own);
+    check_agreement(setting, records);  // first: a member that chooses tells errors of its GPU
+    check_devices(setting, records);
     return records;
 }
 

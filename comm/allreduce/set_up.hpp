@@ -16,6 +16,7 @@ struct SetUpRecord {
     std::int64_t floats = 0;
     std::int64_t bucket_floats = 0;
     std::int64_t algorithm = 0;     ///< AllReduceAlgorithm that the options ask for
+    std::int64_t known = -1;        ///< AllReduceAlgorithm that it has measured before
     double seconds = 0;             ///< a measurement; with an error: the time until it occurred
     std::array<char, 256> error{};  ///< why it cannot take part; empty: it can
     std::array<char, 128> id{};     ///< of a communicator of devices, from the first member
@@ -34,8 +35,11 @@ struct SetUpRecord {
 [[nodiscard]] std::vector<SetUpRecord> gather_records(const AllReduceSetting& setting,
                                                       const SetUpRecord& own);
 
-/// gather_records(), then throws the DeviceError that occurred first, with its member's rank, or a
-/// UsageError when members disagree; the same on all members.
+/// Throws a UsageError when members' first records disagree; the same on all members.
+void check_agreement(const AllReduceSetting& setting, const std::vector<SetUpRecord>& records);
+
+/// gather_records(), then throws a UsageError when members disagree, else the DeviceError that
+/// occurred first, with its member's rank; the same on all members.
 std::vector<SetUpRecord> gather_checked(const AllReduceSetting& setting, const SetUpRecord& own);
 
 /// The number of the new collective: the highest that a member has proposed.

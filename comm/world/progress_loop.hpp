@@ -9,6 +9,7 @@
 #include "cohort/comm/operations.hpp"
 #include "cohort/comm/world.hpp"
 #include "comm/world/command_queue.hpp"
+#include "comm/world/measured_choices.hpp"
 #include "comm/world/network.hpp"
 
 namespace cohort {
@@ -93,6 +94,8 @@ struct CollectiveContext {
     /// NCCL could not be set up for an all-reduce of which this rank is a member: kAuto does
     /// without NCCL from then on.
     std::atomic<bool> nccl_failed{false};
+    /// What kAuto has measured in all-reduces of which this rank was a member.
+    MeasuredChoices choices;
 };
 
 [[nodiscard]] CollectiveContext& collective_context(World& world) noexcept;

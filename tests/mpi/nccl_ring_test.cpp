@@ -296,7 +296,13 @@ TEST(NcclRing, IsTakenByItselfWhereEveryMemberHasAPlaceOfItsOwn) {
                                    .buckets = Buckets(100, 4096),
                                    .epoch = comm.network.members.epoch()};
     const std::string own = "gpu " + std::to_string(rank);
-    const auto choose = [&](const NcclPlace& place) { return choose_all_reduce(setting, place); };
+    // A bucket of another size each time: what was measured for one is kept.
+    std::int64_t floats = 100;
+    const auto choose = [&](const NcclPlace& place) {
+        AllReduceSetting another = setting;
+        another.buckets = Buckets(floats++, 4096);
+        return choose_all_reduce(another, place);
+    };
     EXPECT_EQ(choose({.place = own, .error = ""}), AllReduceAlgorithm::kNccl);
     testing::internal::CaptureStderr();
     EXPECT_NE(choose({.place = rank < 2 ? "gpu" : own, .error = ""}), AllReduceAlgorithm::kNccl);

@@ -1,8 +1,12 @@
 // Sums of every algorithm, size and placement of ranks on nodes.
+#include <gmock/gmock.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "mpi/ring_rounds.hpp"
@@ -238,6 +242,55 @@ TEST(AllReduce, MembersThatWantAnotherAlgorithmAreTold) {
                 << error.what();
         }
     }
+}
+
+struct Chosen {
+    AllReduceAlgorithm algorithm = kAuto;
+    std::string log;  ///< of the first member
+};
+
+Chosen chosen(const std::vector<int>& members, std::int64_t floats,
+              const std::vector<int>& nodes = {}) {
+    testing::internal::CaptureStderr();
+    const auto ring = make_all_reduce(test_world(), members, floats, {kAuto, 4096, nodes});
+    const std::string log = testing::internal::GetCapturedStderr();
+    return {ring->algorithm(), test_world().rank() == members.front() ? log : "unknown"};
+}
+
+/// A ring that has lost a member goes on with what was measured before; a larger one measures, and
+/// one on other nodes.
+TEST(AllReduce, IsMeasuredOnceForAsManyMembersAndFewer) {
+    const std::vector<int> all = all_ranks();
+    if (all.size() < 3) {
+        GTEST_SKIP() << "fewer than three ranks";
+    }
+    static std::int64_t bucket = 777;  // that no other test has, nor this one before
+    const std::int64_t floats = bucket++;
+    const auto measured = testing::AnyOf("unknown", testing::HasSubstr(": ring "));
+    const auto known = testing::AnyOf("unknown", testing::HasSubstr("as measured before"));
+    const int rank = test_world().rank();
+    AllReduceAlgorithm of_pair = kAuto;
+    if (rank < 2) {
+        const Chosen pair = chosen({0, 1}, floats);
+        EXPECT_THAT(pair.log, measured);
+        of_pair = pair.algorithm;
+    }
+    if (rank == 1 || rank == 2) {  // which of them knows it first
+        const Chosen pair = chosen({2, 1}, floats);
+        EXPECT_THAT(pair.log, known);
+        EXPECT_TRUE(pair.algorithm == of_pair || rank == 2);
+    }
+    const Chosen of_all = chosen(all, floats);
+    EXPECT_THAT(of_all.log, measured) << "more members than two";
+    if (rank < 2) {
+        const Chosen pair = chosen({0, 1}, floats);
+        EXPECT_THAT(pair.log, known);
+        EXPECT_EQ(pair.algorithm, of_all.algorithm);
+    }
+    const Chosen again = chosen(all, floats);
+    EXPECT_THAT(again.log, known) << "a smaller one in between is not forgotten for";
+    EXPECT_EQ(again.algorithm, of_all.algorithm);
+    EXPECT_THAT(chosen(all, floats, all).log, measured) << "each member on a node of its own";
 }
 
 TEST(AllReduce, MayEndRightAfterARound) {
