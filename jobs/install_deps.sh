@@ -12,8 +12,8 @@ packages=(
     # build
     cmake g++ ninja-build git
     # libraries
-    openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libdnnl-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev
-    libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libsimdjson-dev libspdlog-dev libfmt-dev
+    openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libdnnl-dev zlib1g-dev libzip-dev libpng-dev libjpeg62-turbo-dev
+    libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libsimdjson-dev libspdlog-dev libfmt-dev libutf8proc-dev
     libprotobuf-dev protobuf-compiler
     # tables and data of the quick start
     python3 dataset-fashion-mnist bible-kjv

@@ -264,9 +264,9 @@ void open_archives(ImportSelection& selection) {
             continue;
         }
         const std::size_t before = files.size();
-        for (const ZipEntry& entry : zip_entries(path)) {
-            if (entry.name.ends_with(".npy")) {
-                files.push_back(path + "/" + entry.name);
+        for (const std::string& name : zip_entries(path)) {
+            if (name.ends_with(".npy")) {
+                files.push_back(path + "/" + name);
             }
         }
         require_file(files.size() > before, path, "the archive has no arrays", "numpy.savez", "");

@@ -2,57 +2,57 @@
 
 #include <fmt/format.h>
 
+#include <utf8proc.h>
 #include <algorithm>
-#include <cstdint>
+#include <array>
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/vocabulary.hpp"
 
 namespace cohort {
 
+CharacterClass class_of(char32_t character) {
+    // White_Space: beside the separators (Z*) some control characters.
+    if ((character >= 0x09 && character <= 0x0D) || character == 0x85) {
+        return CharacterClass::kSpace;
+    }
+    switch (::utf8proc_category(static_cast<utf8proc_int32_t>(character))) {
+        case UTF8PROC_CATEGORY_ZS:
+        case UTF8PROC_CATEGORY_ZL:
+        case UTF8PROC_CATEGORY_ZP: return CharacterClass::kSpace;
+        case UTF8PROC_CATEGORY_LU:
+        case UTF8PROC_CATEGORY_LL:
+        case UTF8PROC_CATEGORY_LT:
+        case UTF8PROC_CATEGORY_LM:
+        case UTF8PROC_CATEGORY_LO: return CharacterClass::kLetter;
+        case UTF8PROC_CATEGORY_MN:
+        case UTF8PROC_CATEGORY_MC:
+        case UTF8PROC_CATEGORY_ME: return CharacterClass::kMark;
+        case UTF8PROC_CATEGORY_ND:
+        case UTF8PROC_CATEGORY_NL:
+        case UTF8PROC_CATEGORY_NO: return CharacterClass::kNumber;
+        default: return CharacterClass::kOther;
+    }
+}
+
 std::optional<Character> first_character(std::string_view text) {
-    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-    const unsigned char lead = byte(0);
-    if (lead < 0x80) {
-        return Character{lead, 1};
+    const auto* const bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+    if (bytes[0] < 0x80) {
+        return Character{bytes[0], 1};
     }
-    const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) {
-        return std::nullopt;
-    }
-    char32_t value = lead & (0xFFU >> (bytes + 1));
-    for (std::size_t at = 1; at < bytes; ++at) {
-        if ((byte(at) & 0xC0U) != 0x80U) {
-            return std::nullopt;
-        }
-        value = (value << 6U) | (byte(at) & 0x3FU);
-    }
-    constexpr char32_t kLeast[]{0, 0, 0x80, 0x800, 0x10000};
-    const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-    return value < kLeast[bytes] || value > 0x10FFFF || surrogate
-               ? std::nullopt
-               : std::optional(Character{value, bytes});
+    utf8proc_int32_t value = 0;
+    const utf8proc_ssize_t length =
+        ::utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(text.size()), &value);
+    return length <= 0 ? std::nullopt
+                       : std::optional(Character{static_cast<char32_t>(value),
+                                                 static_cast<std::size_t>(length)});
 }
 
 void append_utf8(std::string& text, char32_t character) {
-    const auto rest = [&](unsigned shift) {
-        text += static_cast<char>(0x80U | ((character >> shift) & 0x3FU));
-    };
-    if (character < 0x80) {
-        text += static_cast<char>(character);
-    } else if (character < 0x800) {
-        text += static_cast<char>(0xC0U | (character >> 6U));
-        rest(0);
-    } else if (character < 0x10000) {
-        text += static_cast<char>(0xE0U | (character >> 12U));
-        rest(6);
-        rest(0);
-    } else {
-        text += static_cast<char>(0xF0U | (character >> 18U));
-        rest(12);
-        rest(6);
-        rest(0);
-    }
+    std::array<utf8proc_uint8_t, 4> bytes{};
+    const utf8proc_ssize_t length =
+        ::utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes.data());
+    text.append(bytes.begin(), bytes.begin() + length);
 }
 
 void check_utf8(std::string_view text, std::string_view where) {

@@ -9,7 +9,8 @@ namespace cohort {
 
 enum class CharacterClass { kOther, kSpace, kLetter, kMark, kNumber };
 
-/// Unicode's general category, as far as cutting text into words needs it.
+/// Unicode's general category, as far as cutting text into words needs it, by utf8proc: of the
+/// version of Unicode that the library knows.
 [[nodiscard]] CharacterClass class_of(char32_t character);
 
 /// A character of a text and the bytes that it takes there.
@@ -22,7 +23,7 @@ struct Character {
 /// surrogates are not). @param text  not empty
 [[nodiscard]] std::optional<Character> first_character(std::string_view text);
 
-/// Appends a character in UTF-8.
+/// Appends a character, of U+0000 to U+10FFFF, in UTF-8.
 void append_utf8(std::string& text, char32_t character);
 
 }  // namespace cohort

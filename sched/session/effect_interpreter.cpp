@@ -94,8 +94,8 @@ UpdateOrder EffectInterpreter::order_of(const Fire& fire) {
     for (const std::size_t i : in_order) {
         const PushTicket& ticket = fire.pushes[i].ticket;
         const LeaseOrder* const lease = leases.find(ticket.lease);
-        check_invariant(held_.erase(ticket.id) == 1 && lease != nullptr,
-                        "a push that fires was held and has its lease");
+        const bool held = held_.erase(ticket.id) == 1;
+        check_invariant(held && lease != nullptr, "a push that fires was held and has its lease");
         if (update.terms.empty()) {
             update.epoch = lease->epoch;
         }

@@ -19,7 +19,8 @@ struct UpdateTerm {
 };
 
 /// An update that has been decided: servers apply it, real and virtual ones, and the records of the
-/// run tell of it.
+/// run tell of it. Members of rings have applied theirs already: for their records, terms have only
+/// pushes and leases.
 struct UpdateOrder {
     std::int64_t version = 0;  ///< after the update
     double fraction = 0;       ///< f, in reference batches

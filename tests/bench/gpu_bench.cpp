@@ -298,7 +298,7 @@ std::string run_model(const ModelCase& one, bool on_device) {
         recorded, work, replica.arena_bytes(), replica.total_bytes(), taken, profile);
 }
 
-/// Floats that an update reads and writes per parameter, see docs/cuda.md.
+/// Floats that an update reads and writes per parameter.
 int streams_of(OptimizerKind kind) {
     return kind == OptimizerKind::kSgd ? 5 : 7;
 }

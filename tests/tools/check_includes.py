@@ -64,6 +64,8 @@ EXTERNAL = (
     ("MPI", re.compile(r"mpi(-ext)?\.h$"), ("comm",)),
     ("NCCL", re.compile(r"nccl(_net)?\.h$"), ("comm",)),
     ("HDF5", re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h$"), ("data",)),
+    ("utf8proc", re.compile(r"utf8proc\.h$"), ("data",)),
+    ("libzip", re.compile(r"zip\.h$"), ("data",)),
     ("libpng", re.compile(r"png\.h$"), ("data",)),
     ("libjpeg", re.compile(r"j(peglib|error)\.h$"), ("data",)),
     ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs", "python")),

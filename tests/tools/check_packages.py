@@ -19,6 +19,8 @@ PACKAGES = {
     "dnnl": ("libdnnl-dev", "onednn"),
     "Protobuf": ("libprotobuf-dev", "protobuf"),
     "ZLIB": ("zlib1g-dev", "zlib-api"),
+    "utf8proc": ("libutf8proc-dev", "utf8proc"),
+    "zip": ("libzip-dev", "libzip"),
     "PNG": ("libpng-dev", "libpng"),
     "JPEG": ("libjpeg62-turbo-dev", "jpeg"),
     "CLI11": ("libcli11-dev", "cli11"),

@@ -14,9 +14,18 @@ first = {name: array.transpose(0, 3, 1, 2).copy() for name, array in arrays.item
 np.savez(os.path.join(folder, "first.npz"), **{**arrays, **first})
 np.savez(os.path.join(folder, "train.npz"), images=x, labels=arrays["y_train"])
 np.savez(os.path.join(folder, "test.npz"), images=x[:5], labels=arrays["y_test"])
-with zipfile.ZipFile(os.path.join(folder, "bzip2.npz"), "w", zipfile.ZIP_BZIP2) as archive:
-    archive.writestr("x.npy", b"0" * 1000)
-    archive.writestr("y.npy", b"0" * 1000)
+with zipfile.ZipFile(os.path.join(folder, "stored.npz")) as stored, \
+        zipfile.ZipFile(os.path.join(folder, "bzip2.npz"), "w", zipfile.ZIP_BZIP2) as archive:
+    for name in stored.namelist():
+        archive.writestr(name, stored.read(name))
+with open(os.path.join(folder, "stored.npz"), "rb") as stored, open(os.path.join(folder, "odd.npz"), "wb") as odd:
+    content = bytearray(stored.read())
+    for mark, at in ((b"PK\1\2", 10), (b"PK\3\4", 8)):  # where an entry has its method of compression
+        begin = content.find(mark)
+        while begin >= 0:
+            content[begin + at] = 97
+            begin = content.find(mark, begin + 1)
+    odd.write(content)
 with zipfile.ZipFile(os.path.join(folder, "texts.npz"), "w") as archive:
     archive.writestr("folder/", b"")
     archive.writestr("readme.txt", b"nothing")

@@ -26,7 +26,7 @@ enum class Work : std::uint8_t {
     kDelta      ///< change of its parameters over some local steps
 };
 
-/// The coordinator's record of a push, sent with it.
+/// What a worker tells the coordinator of a push, sent beside it.
 struct PushTicket {
     PushId id;
     std::uint64_t lease = 0;   ///< id of the lease that the push was computed on

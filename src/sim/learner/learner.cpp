@@ -161,6 +161,7 @@ public:
     }
 
     double apply(const UpdateOrder& update, std::span<const WorkId> works) override {
+        check_invariant(works.size() == update.terms.size(), "each term has its computation");
         std::vector<std::shared_ptr<float>> values;
         for (const WorkId work : works) {
             values.push_back(done(work).work->values);

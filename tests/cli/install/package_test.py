@@ -33,7 +33,7 @@ class Package(unittest.TestCase):
 
     def test_depends_on_what_it_links(self):
         depends = self.field("Depends")
-        for library in ("libhdf5", "libdnnl", "libsimdjson", "libprotobuf", "openmpi-bin", "libc6"):
+        for library in ("libhdf5", "libdnnl", "libsimdjson", "libzip", "libutf8proc", "libprotobuf", "openmpi-bin", "libc6"):
             self.assertIn(library, depends)
         control = self.folder / "control"
         control.write_text("Source: cohort\n\nPackage: cohort\nArchitecture: any\n")

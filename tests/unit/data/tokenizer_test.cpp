@@ -86,6 +86,12 @@ TEST(Unicode, ClassesOfKnownCharacters) {
     EXPECT_EQ(class_of('_'), kOther);
     EXPECT_EQ(class_of(0x10FFFF), kOther);
     EXPECT_EQ(class_of(0), kOther);
+    for (const char32_t space :
+         {0x09U, 0x0DU, 0x85U, 0x1680U, 0x2028U, 0x2029U, 0x202FU, 0x3000U}) {
+        EXPECT_EQ(class_of(space), kSpace) << static_cast<std::uint32_t>(space);
+    }
+    EXPECT_EQ(class_of(0x200B), kOther) << "a space without width is none";
+    EXPECT_EQ(class_of(0x110000), kOther);
 }
 
 TEST(Words, PunctuationIsCutOffAndLinesEnd) {

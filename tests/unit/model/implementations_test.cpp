@@ -1,7 +1,7 @@
 // Which implementation computes what, in every model of the zoo: none is a reference, at whatever
 // level of vector instructions oneDNN is held to (ONEDNN_MAX_CPU_ISA). Kernels are made and
-// prepared as for training, but do not run. Prints a line per model, which docs/processors.md
-// shows.
+// prepared as for training, but do not run. Prints a line per model; docs/processors.md sums them
+// up.
 #include <gtest/gtest.h>
 
 #include <iostream>

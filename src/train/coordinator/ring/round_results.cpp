@@ -272,6 +272,7 @@ std::vector<PushTicket> RoundResults::pushes_of(const Round& round, const RoundR
                               .version = engine.version(),
                               .samples = member.samples,
                               .loss_sum = report.members[i].loss_sum,
+                              .correct = report.members[i].correct,
                               .gradient_norm = report.members[i].gradient_norm,
                               .work = round.work});
         }

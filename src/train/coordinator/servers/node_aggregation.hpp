@@ -34,7 +34,7 @@ public:
     /// or the tree has other nodes beside it, and updates are made of several pushes that wait for
     /// each other. Compensated and compared gradients are needed one by one.
     [[nodiscard]] bool stages(int worker, const SyncPlan& plan) const;
-    /// A push has come; every ticket is to be told, before anything else is done with it.
+    /// A push has come; every report is to be told, before anything else is done with it.
     void arrived(const PushReport& report);
     /// Puts sums into an update in place of their parts: one for each node from which servers get
     /// one, of all nodes that send to it. A sum has the weight of its parts and is their mean, so

@@ -30,7 +30,7 @@ public:
     void set_layout(ShardLayout layout) { layout_ = std::move(layout); }
     /// A worker received parameters at this rate: sums may travel over another tree from now on.
     void received(int worker, double bytes_per_s);
-    /// Every ticket is to be told, before anything else is done with its push.
+    /// Every report is to be told, before anything else is done with its push.
     void arrived(const PushReport& report);
     /// The push is not used.
     void discard(const PushId& push);

@@ -15,7 +15,7 @@ namespace cohort {
 class PushArrivals {
 public:
     struct Complete {
-        PushReport report;     ///< with what the servers compared
+        PushReport report;     ///< its ticket with the products that the servers computed
         double sending_s = 0;  ///< from its report until the last server had all of it
         double before_s = 0;   ///< the same of the worker's push before; 0: not known
     };

@@ -194,9 +194,9 @@ TEST_F(Line, PushesAreReportedWithWhatTheReferenceSays) {
     EXPECT_GT(compared.reference_squares, 0);
     EXPECT_EQ(compared.reference_dot, compared.reference_squares);
 
-    FireOrder update = fire_order(1, {same});
-    update.update.ask_norm = true;
-    order(MessageKind::kFire, update);
+    FireOrder asking = fire_order(1, {same});
+    asking.update.ask_norm = true;
+    order(MessageKind::kFire, asking);
     const auto summed = decode<GradientStatsReply>(
         receive(coordinator(), Port::kCoordinator, MessageKind::kGradientStats).body);
     EXPECT_EQ(summed.version, 1);

@@ -27,6 +27,8 @@ class Cohort(CMakePackage):
     depends_on("onednn@2.6:")
     depends_on("protobuf")
     depends_on("zlib-api")
+    depends_on("libzip@1.7:")
+    depends_on("utf8proc")
     depends_on("libpng")
     depends_on("jpeg")
     depends_on("cli11")
