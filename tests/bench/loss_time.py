@@ -2,6 +2,7 @@
 """Seconds from `kill -9` of a worker to the next update that the others' job applies.
 
     loss_time.py --cohort build/release/jobs/cohort --data fashion-mnist.h5 [--runs 20] [--only REGEX] [--tcp-only]
+                 [--model NAME]
 
 Four workers (and a server) on this host, whose mini-batches are sleeps (--compute sleep:30ms). After two seconds
 of training a worker that is not rank 0 is killed. A row per mode: the median and the 95th percentile of the
@@ -48,7 +49,8 @@ def measure(arguments, mode, run):
     with tempfile.TemporaryDirectory(prefix="cohort-loss-") as folder:
         job = fault_support.Job(arguments.cohort, arguments.data, pathlib.Path(folder) / "run", mode, 10**9,
                                 launch=["--tcp-only"] if arguments.tcp_only else [],
-                                train=["--compute", "sleep:30ms", "--log-every-s", 1e-6], ranks=ranks)
+                                train=["--compute", "sleep:30ms"], ranks=ranks, log_every_s=1e-6,
+                                model=arguments.model)
         try:
             metrics = job.out / "metrics.jsonl"
             if not job.wait_until(lambda: job.events("start")):
@@ -85,6 +87,7 @@ def main():
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--only", default="")
     parser.add_argument("--tcp-only", action="store_true")
+    parser.add_argument("--model", default="smallcnn")
     arguments = parser.parse_args()
     print("| mode | noticed, s: median, 95 % | next update, s: median, 95 % |\n|---|---|---|", flush=True)
     for mode in MODES:

@@ -112,7 +112,7 @@ class Job:
     `start`: the words up to the launcher's options, as netns_hosts.Hosts.launch() gives them."""
 
     def __init__(self, program, data, folder, mode, samples, launch=(), train=(), start=None,
-                 ranks=RANKS):
+                 ranks=RANKS, log_every_s=0.2, model="smallcnn"):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self.out = folder / "out"
@@ -122,9 +122,9 @@ class Job:
         self._log = folder / "log"
         start = start or [ROOT / "jobs/launch.sh", "--interfaces", "lo"]
         words = [*start, "-n", ranks, "--bind", "none", *launch, "--", "train",
-                 "--data", data, "--out", self.out, "--arch", mode.arch, "--model", "smallcnn",
+                 "--data", data, "--out", self.out, "--arch", mode.arch, "--model", model,
                  "--batch", 10, "--threads", 1, "--lr", 0.005, "--samples", samples,
-                 "--log-every-s", 0.2, "--eval-every-samples", samples, "--keep-checkpoints", 3,
+                 "--log-every-s", log_every_s, "--eval-every-samples", samples, "--keep-checkpoints", 3,
                  *train]
         if "--mode-schedule" not in train:
             words += ["--mode", mode.name]
