@@ -266,7 +266,7 @@ void open_archives(ImportSelection& selection) {
         const std::size_t before = files.size();
         for (const std::string& name : zip_entries(path)) {
             if (name.ends_with(".npy")) {
-                files.push_back(path + "/" + name);
+                files.push_back(fmt::format("{}/{}", path, name));
             }
         }
         require_file(files.size() > before, path, "the archive has no arrays", "numpy.savez", "");
