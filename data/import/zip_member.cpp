@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view kDamaged = "the archive is damaged or cut off";
 
 /// @param what  is wrong with the archive or its file, where the reason is none of the system's
+/// @param reason  its text is released; libzip allows that for an archive's own error, too
 [[noreturn]] void fail_zip(const std::string& where, std::string_view what, zip_error_t* reason) {
     const int code = ::zip_error_code_zip(reason);
     const bool memory = code == ZIP_ER_MEMORY;
