@@ -13,6 +13,7 @@ import h5py
 import cli_support
 from cli_support import left_s, run, wait_until
 
+# Eight runs, which take a second and more in all: some tests stop a sweep after its first one.
 EXPERIMENT = """title = "Two modes & two patterns"
 seeds = [1]
 patterns = ["healthy", "persistent:2"]
@@ -24,8 +25,8 @@ time-as = "resnet50"
 workers = 4
 servers = 2
 batch = 10
-samples = 5000
-eval-every-samples = 500
+samples = 20000
+eval-every-samples = 20000
 target-accuracy = 0.99
 
 [tuning]

@@ -183,9 +183,9 @@ class Training(SlurmTest):
                 shutil.rmtree(self.out())
 
     def test_goes_on_after_the_time_limit(self):
-        samples = 60000
-        number = self.submit_training("--arch", "ring", "--samples", samples,
-                                      "--log-every-s", "0.01")
+        samples = 6000  # six seconds at least, most of them asleep
+        number = self.submit_training("--arch", "ring", "--samples", samples, "--log-every-s", "0.01",
+                                      "--inject", "rank=1,delay=40ms")
         self.wait_for_event(number, "train")
         self.stop_and_start_again(number)
         self.check_summary(number, samples, workers=4, servers=0)
