@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cohort/core/error.hpp"
@@ -20,10 +22,20 @@ struct IsVector : std::false_type {};
 template <class T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <class T>
+struct IsPair : std::false_type {};
+template <class First, class Second>
+struct IsPair<std::pair<First, Second>> : std::true_type {};
+
 }  // namespace detail
 
 /// Turns values into the bytes of a message, in the machine's own representation: messages stay
-/// within one job. Takes numbers, enums, strings, vectors, and structs with
+/// within one job. Takes numbers, enums, strings, vectors, pairs, optionals, and structs with
 /// `auto fields() { return std::tie(a, b, c); }`.
 class ByteWriter {
 public:
@@ -37,6 +49,15 @@ public:
             }
         } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
             append(&value, sizeof value);
+        } else if constexpr (detail::IsOptional<T>::value) {
+            bool there = value.has_value();
+            put(there);
+            if (there) {
+                put(*value);
+            }
+        } else if constexpr (detail::IsPair<T>::value) {
+            put(value.first);
+            put(value.second);
         } else {
             std::apply([this](auto&... field) { (this->put(field), ...); }, value.fields());
         }
@@ -73,6 +94,16 @@ public:
             require(sizeof value);
             std::memcpy(&value, rest_.data(), sizeof value);
             rest_ = rest_.subspan(sizeof value);
+        } else if constexpr (detail::IsOptional<T>::value) {
+            bool there = false;
+            get(there);
+            value.reset();
+            if (there) {
+                get(value.emplace());
+            }
+        } else if constexpr (detail::IsPair<T>::value) {
+            get(value.first);
+            get(value.second);
         } else {
             std::apply([this](auto&... field) { (this->get(field), ...); }, value.fields());
         }

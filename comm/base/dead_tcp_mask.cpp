@@ -13,6 +13,8 @@
 #include "comm/base/dead_tcp_mask.hpp"
 
 #include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -21,6 +23,11 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <ctime>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace cohort {
 namespace {
@@ -56,9 +63,61 @@ bool broken(ssize_t result, bool reading) noexcept {
     return errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
 }
 
+std::string peer_of(int descriptor) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    std::array<char, NI_MAXHOST> host{};
+    const bool known =
+        is_connection(descriptor) && ::getpeername(descriptor, any, &size) == 0 &&
+        ::getnameinfo(any, size, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+    return known ? host.data() : "";
+}
+
+/// Looks at most once a second: a descriptor's connection may be another one by now. Once a
+/// connection has been reset the system does not tell its other end any more.
+void note_peer(int descriptor) {
+    thread_local std::vector<std::time_t> looked_s;  // by descriptor
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    const auto index = static_cast<std::size_t>(descriptor);
+    if (index >= looked_s.size()) {
+        looked_s.resize(index + 1);
+    }
+    if (std::exchange(looked_s[index], now.tv_sec) != now.tv_sec) {
+        tcp_connections().seen(descriptor, peer_of(descriptor));
+    }
+}
+
+void tell_end(int descriptor, ssize_t result) {
+    if (result == 0 || errno == ECONNRESET || errno == EPIPE) {
+        tcp_connections().ended(descriptor);
+    }
+}
+
+/// What is seen of a connection besides what is read and written. Keeps errno.
+void observe(int descriptor, ssize_t result, bool over) noexcept {
+    const int error = errno;
+    try {
+        if (over) {
+            tell_end(descriptor, result);
+        } else if (result > 0) {
+            note_peer(descriptor);
+        }
+    } catch (const std::exception&) {
+        errno = error;  // no memory: silence will tell
+    }
+    errno = error;
+}
+
 /// What readv and writev answer. Keeps errno unless it mutes.
 ssize_t answer(int descriptor, ssize_t result, bool reading) noexcept {
-    if (!dead_tcp_masked || !broken(result, reading)) {
+    if (!dead_tcp_masked) {
+        return result;
+    }
+    const bool over = broken(result, reading);
+    observe(descriptor, result, over);
+    if (!over) {
         return result;
     }
     const int error = errno;

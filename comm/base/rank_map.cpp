@@ -43,11 +43,20 @@ std::vector<int> RankMap::on_node(int node) const {
     return found;
 }
 
+int RankMap::first_rank(int rank) const {
+    const RankInfo& info = ranks.at(static_cast<std::size_t>(rank));
+    return info.first_rank < 0 ? rank : info.first_rank;
+}
+
 std::string RankMap::describe(int rank) const {
     const RankInfo& info = ranks.at(static_cast<std::size_t>(rank));
-    const std::string fleet =
-        info.fleet_rank < 0 ? "" : fmt::format("rank {} of the fleet, ", info.fleet_rank);
-    return fmt::format("rank {} ({}host {}, pid {})", rank, fleet, info.host, info.pid);
+    std::string other;
+    if (info.fleet_rank >= 0) {
+        other = fmt::format("rank {} of the fleet, ", info.fleet_rank);
+    } else if (first_rank(rank) != rank) {
+        other = fmt::format("rank {} at first, ", first_rank(rank));
+    }
+    return fmt::format("rank {} ({}host {}, pid {})", rank, other, info.host, info.pid);
 }
 
 std::string RankMap::describe(const std::vector<int>& some) const {

@@ -33,7 +33,8 @@ enum class PacketType : std::uint8_t {
     kMembership,  ///< from rank 0: the excluded ranks
     kSuspect,     ///< to rank 0: a rank seems to be lost
     kProbe,       ///< from rank 0 to an excluded rank: does it still run?
-    kProbeSeen    ///< answers kProbe
+    kProbeSeen,   ///< answers kProbe
+    kSuccession   ///< a SuccessionNote
 };
 
 /// What every control message begins with; the body follows.

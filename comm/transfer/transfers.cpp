@@ -33,7 +33,12 @@ bool advance(List& transfers, const Step& step, const End& end) {
 
 std::optional<Message> Mailbox::receive(Clock::Seconds limit) {
     std::unique_lock lock(mutex_);
-    if (!arrived_.wait_for(lock, limit, [this] { return !messages_.empty(); })) {
+    const bool came =
+        arrived_.wait_for(lock, limit, [this] { return !messages_.empty() || closed_; });
+    if (closed_) {
+        throw WorldLost(*closed_);
+    }
+    if (!came) {
         return std::nullopt;
     }
     Message message = std::move(messages_.front());
@@ -47,6 +52,14 @@ void Mailbox::put(Message message) {
         messages_.push_back(std::move(message));
     }
     arrived_.notify_one();
+}
+
+void Mailbox::close(const std::string& reason) {
+    {
+        const std::lock_guard lock(mutex_);
+        closed_ = closed_ ? closed_ : reason;
+    }
+    arrived_.notify_all();
 }
 
 std::span<std::byte> Ports::accept(Port port, const Message& announcement, std::uint64_t bytes) {

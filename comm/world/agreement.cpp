@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "cohort/comm/messenger.hpp"
 #include "core/bytes.hpp"
 
 namespace cohort {
@@ -80,7 +81,10 @@ Verdict Agreement::wait(std::uint32_t sequence, std::string_view name) {
         return found == collecting_.end() ? std::vector<int>() : missing(found->second);
     });
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return results_.contains(sequence); });
+    changed_.wait(lock, [&] { return results_.contains(sequence) || given_up_; });
+    if (!results_.contains(sequence)) {
+        throw WorldLost(*given_up_);
+    }
     Verdict verdict = std::move(results_.at(sequence));
     results_.erase(sequence);
     lock.unlock();
@@ -99,6 +103,14 @@ bool Agreement::agree_within(std::chrono::milliseconds limit) {
     const std::uint32_t sequence = arrive({}, false);
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, limit, [&] { return results_.contains(sequence); });
+}
+
+void Agreement::give_up(const std::string& reason) {
+    {
+        const std::lock_guard lock(mutex_);
+        given_up_ = reason;
+    }
+    changed_.notify_all();
 }
 
 std::vector<int> Agreement::missing(const Arrivals& arrivals) const {
@@ -165,7 +177,8 @@ void Agreement::conclude() {
 }
 
 void Agreement::agreed(std::uint32_t sequence, Verdict verdict) {
-    over_ = over_ || (sequence == last_ && verdict.epoch > 0);
+    const bool without_mpi = verdict.epoch > 0 || network_.inherited.has_value();
+    over_ = over_ || (sequence == last_ && without_mpi);
     {
         const std::lock_guard lock(mutex_);
         results_.emplace(sequence, std::move(verdict));

@@ -38,6 +38,7 @@ public:
 
     // From any thread but the communication thread:
     /// Sleeps until all members have arrived, as the wait `name` of the board.
+    /// Errors: WorldLost.
     [[nodiscard]] Verdict agree(Verdict own, std::string_view name);
     /// The same, for the agreement that the job is over.
     [[nodiscard]] Verdict agree_on_end();
@@ -47,6 +48,8 @@ public:
     // On the communication thread:
     /// On rank 0: `rank` has arrived with its verdict.
     void arrived(std::uint32_t sequence, int rank, Verdict verdict);
+    /// No agreement is reached any more: those who wait get WorldLost. @param reason  a sentence
+    void give_up(const std::string& reason);
     /// On rank 0: concludes the agreements at which all members have arrived.
     void conclude();
     /// The result is received.
@@ -73,6 +76,7 @@ private:
     std::map<std::uint32_t, Arrivals> collecting_;
     std::map<std::uint32_t, Verdict> results_;
     std::map<std::uint32_t, Verdict> past_;  ///< on rank 0
+    std::optional<std::string> given_up_;    ///< why
 };
 
 }  // namespace cohort

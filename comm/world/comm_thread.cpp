@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kLook{50};
-/// How long MPI may hold the thread after a worker's death.
+/// How long MPI may hold the thread after a death that the job survives.
 constexpr auto kStuckWithTheDead = 2s;
 
 /// For when MPI holds the communication thread and no other rank can be reached.
@@ -50,6 +50,12 @@ void CommThread::start() {
     const std::chrono::duration<double> limit(2 * stall_limit);
     RunningTime time;
     while (parts_.network.uses_mpi && started.wait_for(kLook) != std::future_status::ready) {
+        if (const auto& before = parts_.network.inherited; before && before->lost()) {
+            leave_at_once(
+                fmt::format("rank {} has died while the ranks that were left formed the "
+                            "next world: they cannot go on",
+                            *before->lost()));
+        }
         // Once MPI has started, the ranks' meeting has limits of its own.
         const bool begun = parts_.network.mpi_started.load();
         if (time.look() > (begun ? 3 * limit : limit)) {
@@ -105,8 +111,8 @@ void CommThread::run(std::promise<void>& ready) {
     ask_for_short_slices();
     clock_.start();
     std::optional<DeadTcpMask> mask;
-    if (parts_.options.part) {
-        mask.emplace();  // ranks of the pool may have died before
+    if (parts_.options.part || parts_.network.inherited) {
+        mask.emplace();  // ranks may have died before
     }
     if (!open(ready)) {
         return;
@@ -154,7 +160,8 @@ void CommThread::look_after(Instant now, Instant::duration since) {
     Network& network = parts_.network;
     const bool paused = since > kOwnPause;
     // Nor is a wait counted while the others do not count on this rank.
-    if (paused || network.members.excluded(network.rank()) || parts_.cut_off.doubts()) {
+    if (paused || network.members.excluded(network.rank()) || parts_.cut_off.doubts() ||
+        parts_.succession.active()) {
         parts_.board.forgive(since);
     }
     if (paused) {
@@ -193,8 +200,13 @@ void CommThread::deliver(Packet&& packet) {
     Network& network = parts_.network;
     const PacketHeader header = packet.header;
     const bool from_excluded = network.members.excluded(packet.source);
-    if (network.rank() == 0 && from_excluded) {
+    if (network.rank() == 0 && from_excluded && !parts_.succession.active()) {
         network.watch->ask(packet.source);
+    }
+    const bool for_a_role =
+        header.type == PacketType::kMessage || header.type == PacketType::kTransfer;
+    if (for_a_role && parts_.succession.active()) {
+        return;  // its memory may be gone
     }
     switch (header.type) {
         case PacketType::kMessage:
@@ -218,6 +230,9 @@ void CommThread::deliver(Packet&& packet) {
 void CommThread::deliver_news(const Packet& packet, bool from_excluded) {
     switch (packet.header.type) {
         case PacketType::kMembership:
+            if (parts_.succession.active()) {
+                return;  // this rank counts all others as excluded
+            }
             parts_.membership.apply(decode<MembershipState>(packet.body));
             return;
         case PacketType::kSuspect: {
@@ -226,7 +241,7 @@ void CommThread::deliver_news(const Packet& packet, bool from_excluded) {
             return;
         }
         case PacketType::kAbort:
-            if (!from_excluded) {  // an excluded rank leaves alone
+            if (!from_excluded || parts_.succession.active()) {  // an excluded rank leaves alone
                 const auto verdict = decode<Verdict>(packet.body);
                 parts_.job_end.end({verdict.code, verdict.message, packet.source});
             }
@@ -237,6 +252,9 @@ void CommThread::deliver_news(const Packet& packet, bool from_excluded) {
             return;
         case PacketType::kProbeSeen:
             parts_.membership.answered(packet.source, packet.header.sequence);
+            return;
+        case PacketType::kSuccession:
+            parts_.succession.heard(packet.source, decode<SuccessionNote>(packet.body));
             return;
         default: return;  // a sign of life
     }
@@ -249,7 +267,8 @@ void CommThread::start_watchdog() {
     const int rank = parts_.network.rank();
     const auto cause = [this, rank](std::chrono::duration<double> stuck) -> std::optional<Failure> {
         const auto loss = parts_.network.watch->find_dead();
-        if (loss && (parts_.membership.ends_the_job(loss->rank) || stuck > kStuckWithTheDead)) {
+        const bool ends = loss && parts_.membership.ends_the_job(loss->rank);
+        if (loss && ((ends && !parts_.succession.allowed()) || stuck > kStuckWithTheDead)) {
             return Failure{ExitCode::kPeer, loss->reason, rank};
         }
         return parts_.job_end.requested();
@@ -257,8 +276,8 @@ void CommThread::start_watchdog() {
     // The communication thread is inside MPI, so this rank just leaves: the others, or mpirun,
     // notice. They go on without a worker.
     const auto leave = [this, rank](const Failure& failure) {
-        parts_.job_end.leave(failure,
-                             !parts_.membership.ends_the_job(rank) && !parts_.job_end.requested());
+        const bool survived = parts_.succession.allowed() || !parts_.membership.ends_the_job(rank);
+        parts_.job_end.leave(failure, survived && !parts_.job_end.requested());
     };
     watchdog_ = std::make_unique<Watchdog>(
         parts_.progress.steps(), cause, std::chrono::duration<double>(parts_.options.lost_after_s),

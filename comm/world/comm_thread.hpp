@@ -63,7 +63,10 @@ struct WorldParts {
     CutOff cut_off;
     JobEnd job_end{network, commands, board, cut_off};
     Agreement agreement{network, commands, board};
-    MembershipControl membership{network, commands, progress, cut_off, job_end, agreement};
+    SuccessionControl succession{network,   progress, ports,
+                                 agreement, job_end,  options.lost_after_s};
+    MembershipControl membership{network, commands,  progress,  cut_off,
+                                 job_end, agreement, succession};
     CollectiveContext collectives{network, commands, progress, board};
 };
 

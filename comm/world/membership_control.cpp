@@ -111,13 +111,23 @@ void MembershipControl::answered(int rank, std::uint32_t epoch) {
     }
 }
 
-void MembershipControl::lost(const PeerWatch::Loss& loss) {
+void MembershipControl::lost(PeerWatch::Loss loss) {
+    if (loss.rank == 0 && !loss.dead && succession_.allowed() && network_.watch->end_process(0)) {
+        loss.dead = true;  // it was frozen, and would go on some day as if nothing had happened
+        loss.reason += ", it was ended";
+    }
     const Instant now = std::chrono::steady_clock::now();
-    if (loss.rank == 0 && !network_.speaks(now)) {
+    if (loss.rank == 0 && !loss.dead && !network_.speaks(now)) {
         cut_off_.begin(now, loss.reason);
         return;
     }
     if (ends_the_job(loss.rank)) {
+        // Rank 0 need not know that a server is dead: one that is cut off can do nothing alone.
+        const bool survives = succession_.active() || succession_.allowed();
+        if (survives && (loss.dead || network_.rank() == 0)) {
+            succession_.begin(loss);
+            return;
+        }
         job_end_.end({ExitCode::kPeer, loss.reason, network_.rank()});
     }
     if (network_.rank() != 0) {
@@ -136,6 +146,10 @@ void MembershipControl::lost(const PeerWatch::Loss& loss) {
 
 void MembershipControl::look_after(Instant now) {
     if (!network_.watch || agreement_.job_over()) {
+        return;
+    }
+    if (succession_.active()) {
+        succession_.look(now);
         return;
     }
     for (const PeerWatch::Loss& loss : network_.watch->check(now)) {

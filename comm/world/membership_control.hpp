@@ -10,22 +10,26 @@
 #include "comm/world/agreement.hpp"
 #include "comm/world/job_end.hpp"
 #include "comm/world/progress_loop.hpp"
+#include "comm/world/succession/succession_control.hpp"
 
 namespace cohort {
 
 /// Who belongs to the job. Rank 0 learns of a lost worker by itself or from a rank of its host,
 /// tells its watcher, and spreads what that decides; every rank then abandons what it had in flight
-/// with the excluded one. The job cannot go on without a server or rank 0: their loss ends it.
+/// with the excluded one. The job cannot go on without a server or rank 0: their loss ends it, or
+/// the World only (SuccessionControl).
 class MembershipControl final : public Membership {
 public:
     MembershipControl(Network& network, CommandQueue& commands, ProgressLoop& progress,
-                      CutOff& cut_off, JobEnd& job_end, Agreement& agreement)
+                      CutOff& cut_off, JobEnd& job_end, Agreement& agreement,
+                      SuccessionControl& succession)
         : network_(network),
           commands_(commands),
           progress_(progress),
           cut_off_(cut_off),
           job_end_(job_end),
-          agreement_(agreement) {}
+          agreement_(agreement),
+          succession_(succession) {}
 
     [[nodiscard]] bool excluded(int rank) const override { return network_.members.excluded(rank); }
     [[nodiscard]] std::uint64_t epoch() const override { return network_.members.epoch(); }
@@ -51,7 +55,7 @@ public:
     void look_after(Instant now);
 
 private:
-    void lost(const PeerWatch::Loss& loss);
+    void lost(PeerWatch::Loss loss);
     void tell_watcher(const RankEvent& event);
     void change(int rank, bool exclude);
     void tell(const MembershipState& state, int changed);
@@ -63,6 +67,7 @@ private:
     CutOff& cut_off_;
     JobEnd& job_end_;
     Agreement& agreement_;
+    SuccessionControl& succession_;
     std::vector<std::uint64_t> abandoned_at_;  ///< by rank, an epoch; communication thread only
     mutable std::mutex mutex_;
     std::function<void(const RankEvent&)> watcher_;  ///< under the mutex

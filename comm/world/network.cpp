@@ -3,11 +3,20 @@
 #include "comm/world/rank_pool.hpp"
 
 namespace cohort {
+namespace {
+
+/// Control messages have another one.
+constexpr int kSuccessorTag = 2;
+
+}  // namespace
 
 void Network::open(const WorldOptions& options, const LaunchEnv& env, Ports& ports) {
     if (uses_mpi) {
         own_mpi = !options.part;
-        if (own_mpi) {
+        if (inherited) {
+            ends_mpi = false;
+            comms.world = create_group(inherited->parent, inherited->ranks, kSuccessorTag);
+        } else if (own_mpi) {
             ends_mpi = start_mpi(env);
             comms.open_world();
         } else {
@@ -17,13 +26,12 @@ void Network::open(const WorldOptions& options, const LaunchEnv& env, Ports& por
             comms.world = create_group(part.pool->impl().comms.world, part.ranks, part.number);
         }
         mpi_started.store(true);
-        roster = meet(options, env, comms);
+        roster = meet(options, env, comms, inherited ? inherited->first_rank : -1);
         members.open(map().size());
         const int node = map().ranks[static_cast<std::size_t>(rank())].node;
         bells.open(comms.node, map().on_node(node), rank(), map().size());
         control = std::make_unique<ControlChannel>(comms.world, map().size(), bells, traffic);
-        watch = std::make_unique<PeerWatch>(map(), rank(), roster.same_pids, options.lost_after_s,
-                                            *control, members);
+        watch = std::make_unique<PeerWatch>(roster, options.lost_after_s, *control, members);
     } else {
         roster = alone(options, env);
         members.open(1);

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <mpi.h>
+
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/base/communicators.hpp"
 #include "comm/base/doorbell.hpp"
@@ -50,6 +54,16 @@ struct Network {
     }
     /// Nobody waits any more for messages and chunks to and from `other`.
     void abandon(int other) const;
+
+    /// What a World that follows another one has of it.
+    struct Inherited {
+        MPI_Comm parent = MPI_COMM_NULL;  ///< of all ranks of the one before
+        std::vector<int> ranks;           ///< of the parent, those of this World
+        int first_rank = 0;               ///< of this process
+        /// A rank of the parent, one of `ranks`, that has died since; nothing: none has.
+        std::function<std::optional<int>()> lost;
+    };
+    std::optional<Inherited> inherited;  ///< set before open()
 
     const bool uses_mpi;  ///< false: a world of one rank, without communicators
     std::atomic<bool> mpi_started{false};

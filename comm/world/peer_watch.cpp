@@ -18,18 +18,21 @@ constexpr int kBeatsInDoubt = 3;
 
 }  // namespace
 
-PeerWatch::PeerWatch(const RankMap& map, int own_rank, const std::vector<int>& same_pids,
-                     double lost_after_s, ControlChannel& control, const Members& members)
-    : map_(map),
+PeerWatch::PeerWatch(const StartupRoster& roster, double lost_after_s, ControlChannel& control,
+                     const Members& members)
+    : map_(roster.map),
       lost_after_(lost_after_s),
       beat_every_(std::min(1.0, lost_after_s / 4)),
       control_(control),
       members_(members),
-      processes_(map, same_pids),
-      known_(map.ranks.size()),
+      processes_(map_, roster.same_pids),
+      connections_(roster.addresses),
+      gone_(map_.ranks.size()),
+      known_(map_.ranks.size()),
       last_check_(std::chrono::steady_clock::now()),
       last_look_(last_check_) {
-    for (int rank = 0; rank < map.size(); ++rank) {
+    const int own_rank = roster.own_rank;
+    for (int rank = 0; rank < map_.size(); ++rank) {
         if (rank != own_rank && (own_rank == 0 || rank == 0)) {
             partners_.push_back(rank);
         }
@@ -38,6 +41,10 @@ PeerWatch::PeerWatch(const RankMap& map, int own_rank, const std::vector<int>& s
 
 bool PeerWatch::silent(int rank, Instant now) const {
     return now - control_.last_heard(rank) > lost_after_;
+}
+
+bool PeerWatch::host_closed(int rank) const {
+    return connections_.closed(map_.ranks[static_cast<std::size_t>(rank)].node);
 }
 
 bool PeerWatch::uncertain(int rank, Instant now) const {
@@ -58,6 +65,13 @@ std::optional<PeerWatch::Loss> PeerWatch::find_dead() const {
 }
 
 void PeerWatch::find_new_dead(std::vector<Loss>& losses) {
+    connections_.look();
+    for (const int rank : partners_) {  // there are connections to them: heartbeats take them
+        if (!known(rank).lost && host_closed(rank) && note(rank)) {
+            gone_[static_cast<std::size_t>(rank)] = true;
+            losses.push_back(death(rank));
+        }
+    }
     for (const int rank : processes_.ranks()) {
         if (!known(rank).lost && processes_.ended(rank) && note(rank)) {
             losses.push_back(death(rank));
@@ -99,6 +113,7 @@ void PeerWatch::probe(int rank) {
 }
 
 void PeerWatch::ask(int rank) {
+    gone_[static_cast<std::size_t>(rank)] = false;  // its connection may have ended otherwise
     if (alive(rank) && !std::exchange(known(rank).asked, true)) {
         probe(rank);
     }

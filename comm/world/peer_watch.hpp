@@ -1,25 +1,28 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cohort/comm/rank_map.hpp"
+#include "comm/base/host_connections.hpp"
 #include "comm/base/node_processes.hpp"
 #include "comm/transfer/control.hpp"
 #include "comm/world/members.hpp"
+#include "comm/world/startup.hpp"
 
 namespace cohort {
 
-/// Finds ranks that have died or fallen silent. Cost: one poll() on the processes of the own host,
-/// ten times a second; a small message between rank 0 and each other rank per second, and only
-/// when nothing else was sent. To be used on the communication thread.
+/// Finds ranks that have died or fallen silent. Cost: one poll() on the processes of the own host
+/// and a look at the connections to other hosts, ten times a second; a small message between rank 0
+/// and each other rank per second, and only when nothing else was sent. To be used on the
+/// communication thread.
 class PeerWatch {
 public:
-    /// @param same_pids ranks whose process numbers mean the same on both ranks
-    PeerWatch(const RankMap& map, int own_rank, const std::vector<int>& same_pids,
-              double lost_after_s, ControlChannel& control, const Members& members);
+    PeerWatch(const StartupRoster& roster, double lost_after_s, ControlChannel& control,
+              const Members& members);
 
     struct Loss {
         int rank = 0;
@@ -42,9 +45,14 @@ public:
     /// A process of this host that has ended and is not excluded. Thread safe.
     [[nodiscard]] std::optional<Loss> find_dead() const;
     /// False for a rank that is known to be dead, so that nobody waits for its answer.
-    [[nodiscard]] bool alive(int rank) const { return !processes_.ended(rank); }
+    [[nodiscard]] bool alive(int rank) const {
+        return !processes_.ended(rank) && !gone_[static_cast<std::size_t>(rank)].load();
+    }
     /// The rank runs on this host: when silent it has died or is frozen, it cannot be cut off.
     [[nodiscard]] bool beside(int rank) const noexcept { return processes_.knows(rank); }
+    /// The host of the rank, another one, has closed all connections that this process had with it:
+    /// its ranks with which there were some have ended.
+    [[nodiscard]] bool host_closed(int rank) const;
     /// Nothing was heard of a rank for longer than it takes to be lost.
     [[nodiscard]] bool silent(int rank, Instant now) const;
     /// Nothing was heard for some heartbeats: a wait may last because the link is down.
@@ -72,8 +80,10 @@ private:
     ControlChannel& control_;
     const Members& members_;
     NodeProcesses processes_;
-    std::vector<int> partners_;  ///< ranks with which this one exchanges heartbeats
-    std::vector<Known> known_;   ///< by rank
+    HostConnections connections_;
+    std::vector<std::atomic<bool>> gone_;  ///< by rank: its host has closed its connection
+    std::vector<int> partners_;            ///< ranks with which this one exchanges heartbeats
+    std::vector<Known> known_;             ///< by rank
     Instant last_check_;
     Instant last_look_;
 };

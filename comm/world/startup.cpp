@@ -1,6 +1,10 @@
 #include "comm/world/startup.hpp"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +16,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -29,16 +34,17 @@ namespace {
 /// One rank's card.
 struct Introduction {
     RankInfo info;
-    std::uint64_t pid_space = 0;  ///< of its process number
-    int leader = 0;               ///< first world rank of its node
-    int gpus = 0;                 ///< that it sees; 0 when its role has no use for them
+    std::uint64_t pid_space = 0;         ///< of its process number
+    int leader = 0;                      ///< first world rank of its node
+    std::vector<std::string> addresses;  ///< of its host, numeric
+    int gpus = 0;                        ///< that it sees; 0 when its role has no use for them
     std::int64_t servers = 0;
     double stall_limit_s = 0;
     double lost_after_s = 0;
     std::int64_t chunk_bytes = 0;
     auto fields() {
-        return std::tie(info, pid_space, leader, gpus, servers, stall_limit_s, lost_after_s,
-                        chunk_bytes);
+        return std::tie(info, pid_space, leader, addresses, gpus, servers, stall_limit_s,
+                        lost_after_s, chunk_bytes);
     }
 };
 
@@ -67,6 +73,48 @@ std::string allowed_cores() {
     return text;
 }
 
+/// Without those that every host has.
+std::vector<std::string> host_addresses() {
+    std::vector<std::string> found;
+    ifaddrs* all = nullptr;
+    if (::getifaddrs(&all) != 0) {
+        return found;
+    }
+    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+        const int family = one->ifa_addr == nullptr ? AF_UNSPEC : one->ifa_addr->sa_family;
+        const bool known = family == AF_INET || family == AF_INET6;
+        std::array<char, NI_MAXHOST> text{};
+        const auto size =
+            static_cast<socklen_t>(family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+        if (known && (one->ifa_flags & IFF_LOOPBACK) == 0 &&
+            ::getnameinfo(one->ifa_addr, size, text.data(), text.size(), nullptr, 0,
+                          NI_NUMERICHOST) == 0) {
+            found.emplace_back(text.data());
+        }
+    }
+    ::freeifaddrs(all);
+    return found;
+}
+
+/// An address that two hosts have tells nothing.
+std::vector<std::vector<std::string>> addresses_by_node(const std::vector<Introduction>& cards,
+                                                        const RankMap& map, int own_rank) {
+    std::map<std::string, std::set<int>> nodes;
+    for (const Introduction& card : cards) {
+        for (const std::string& address : card.addresses) {
+            nodes[address].insert(map.ranks[static_cast<std::size_t>(card.info.rank)].node);
+        }
+    }
+    std::vector<std::vector<std::string>> found(static_cast<std::size_t>(map.nodes()));
+    for (const auto& [address, having] : nodes) {
+        const int node = *having.begin();
+        if (having.size() == 1 && node != map.ranks[static_cast<std::size_t>(own_rank)].node) {
+            found[static_cast<std::size_t>(node)].push_back(address);
+        }
+    }
+    return found;
+}
+
 const std::string& device_option(const WorldOptions& options, int rank) {
     return rank < options.servers ? options.server_device : options.device;
 }
@@ -77,6 +125,7 @@ Introduction introduce(const WorldOptions& options, const LaunchEnv& env, int ra
     return {.info = {.rank = rank, .host = env.host, .pid = ::getpid(), .cores = allowed_cores()},
             .pid_space = known ? static_cast<std::uint64_t>(space.st_ino) : 0,
             .leader = rank,
+            .addresses = host_addresses(),
             .gpus = gpus_for(device_option(options, rank)),
             .servers = options.servers,
             .stall_limit_s = options.stall_limit_s,
@@ -257,7 +306,8 @@ bool mpi_ended() {
     return ended != 0;
 }
 
-StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms) {
+StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms,
+                   int first_rank) {
     StartupRoster roster;
     int size = 0;
     check_mpi(MPI_Comm_rank(comms.world, &roster.own_rank));
@@ -266,7 +316,8 @@ StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicat
     Introduction own = introduce(options, env, roster.own_rank);
     int processes = 0;
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &processes));
-    if (processes > size) {
+    own.info.first_rank = first_rank;
+    if (processes > size && first_rank < 0) {
         check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &own.info.fleet_rank));
     }
     check_options(exchange(own, comms.world, size, limit));
@@ -274,6 +325,7 @@ StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicat
     check_mpi(MPI_Bcast(&own.leader, 1, MPI_INT, 0, comms.node));
     const std::vector<Introduction> cards = exchange(own, comms.world, size, limit);
     roster.map = make_map(options, cards);
+    roster.addresses = addresses_by_node(cards, roster.map, roster.own_rank);
     roster.tag_limit = highest_tag();
     if (own.leader == roster.own_rank) {
         remove_leftovers();

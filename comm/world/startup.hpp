@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cohort/comm/rank_map.hpp"
@@ -13,6 +14,8 @@ namespace cohort {
 struct StartupRoster {
     RankMap map;
     std::vector<int> same_pids;  ///< others of this node whose process numbers mean the same here
+    /// By node: numeric addresses that no other node has; none of the own node.
+    std::vector<std::vector<std::string>> addresses;
     int own_rank = 0;
     int tag_limit = 32767;
 };
@@ -24,8 +27,9 @@ struct StartupRoster {
 [[nodiscard]] bool start_mpi(const LaunchEnv& env);
 /// Collective over `comms.world`: makes the other communicators and the map, and checks that all
 /// ranks have the same usable options. Errors: UsageError, on all ranks alike; PeerError.
+/// @param first_rank  RankInfo::first_rank of this process
 [[nodiscard]] StartupRoster meet(const WorldOptions& options, const LaunchEnv& env,
-                                 Communicators& comms);
+                                 Communicators& comms, int first_rank = -1);
 /// A roster of this process only. Errors: UsageError.
 [[nodiscard]] StartupRoster alone(const WorldOptions& options, const LaunchEnv& env);
 

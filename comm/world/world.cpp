@@ -3,11 +3,13 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -163,8 +165,9 @@ void leave_without_mpi(WorldParts& parts, CommThread& thread) {
 void end_orderly(WorldParts& parts, CommThread& thread) {
     parts.commands.post([&parts] { parts.membership.end_watch(); });
     const Verdict all = parts.agreement.agree_on_end();
+    parts.succession.allow({});
     check_invariant(all.code == ExitCode::kDone, "all ranks finalize at the same point");
-    if (all.epoch > 0) {
+    if (all.epoch > 0 || parts.options.predecessor != nullptr) {
         leave_without_mpi(parts, thread);
         return;
     }
@@ -187,11 +190,29 @@ WorldParts::WorldParts(const WorldOptions& with)
 }
 
 struct World::Impl {
-    explicit Impl(const WorldOptions& options) : parts(options) { thread.start(); }
+    explicit Impl(const WorldOptions& options) : parts(options) {
+        if (options.predecessor != nullptr) {
+            Impl& before = options.predecessor->impl();
+            const int rank = before.parts.network.rank();
+            parts.network.inherited = {.parent = before.parts.network.comms.world,
+                                       .ranks = before.survivors.ranks,
+                                       .first_rank = before.parts.network.map().first_rank(rank),
+                                       .lost = [&before] { return before.lost_survivor(); }};
+        }
+        thread.start();
+    }
 
     WorldParts parts;
     CommThread thread{parts};
     WorldMessenger messenger{parts, thread};
+    Survivors survivors;  ///< after retire()
+
+    /// One of them has died since; nothing: not as far as it is known. From any thread.
+    [[nodiscard]] std::optional<int> lost_survivor() {
+        const auto dead = [this](int other) { return !parts.network.watch->alive(other); };
+        const auto found = std::ranges::find_if(survivors.ranks, dead);
+        return found == survivors.ranks.end() ? std::nullopt : std::optional(*found);
+    }
 };
 
 World::World(const WorldOptions& options) : impl_(std::make_unique<Impl>(options)) {
@@ -259,6 +280,32 @@ void World::abort(const std::exception_ptr& failure) {
     } catch (...) {
         abort(static_cast<ExitCode>(EXIT_FAILURE), "internal error, please report it: no text");
     }
+}
+
+void World::survive(std::function<bool()> ready) {
+    if (impl_->parts.network.uses_mpi) {
+        impl_->parts.succession.allow(std::move(ready));
+    }
+}
+
+bool World::lost() const noexcept {
+    return impl_->parts.succession.active();
+}
+
+World::Survivors World::retire() {
+    WorldParts& parts = impl_->parts;
+    impl_->survivors = parts.succession.wait();
+    const std::vector<int>& ranks = impl_->survivors.ranks;
+    for (int other = 0; other < size(); ++other) {
+        if (!std::ranges::binary_search(ranks, other) && parts.network.watch->alive(other)) {
+            // A frozen one, if it is of this host; mpirun would wait for its end.
+            static_cast<void>(parts.network.watch->end_process(other));
+        }
+    }
+    parts.commands.post([&parts] { parts.progress.stop(true); });
+    impl_->thread.join();
+    static_cast<void>(::on_exit(end_process, nullptr));  // MPI cannot be shut down any more
+    return impl_->survivors;
 }
 
 void World::finalize() {

@@ -9,15 +9,17 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/core/error.hpp"
 
 namespace cohort {
 
 /// The parts of a rank that get messages.
-enum class Port : std::uint8_t { kCoordinator, kServer, kWorker, kNode };
-inline constexpr std::size_t kPorts = 4;
+enum class Port : std::uint8_t { kCoordinator, kServer, kWorker, kNode, kMirror };
+inline constexpr std::size_t kPorts = 5;
 
 struct Address {
     int rank = 0;  ///< in the world
@@ -33,18 +35,27 @@ struct Message {
     std::vector<std::byte> body;
 };
 
+/// The job has lost a rank that it cannot go on without, and the ranks that are left may go on as
+/// another World: see World::survive.
+struct WorldLost : PeerError {
+    explicit WorldLost(const std::string& message) : PeerError(message) {}
+};
+
 /// Where messages for one port of this rank arrive, in the order in which each sender sent them; a
 /// transfer's announcement arrives when all of its bytes are there. Thread safe.
 class Mailbox {
 public:
     /// The next message; sleeps until there is one, at most `limit`. To be called inside an
-    /// OperationBoard::Wait when another rank has to send it.
+    /// OperationBoard::Wait when another rank has to send it. Errors: WorldLost after close().
     [[nodiscard]] std::optional<Message> receive(Clock::Seconds limit);
     void put(Message message);
+    /// Nothing is received any more. @param reason  a sentence
+    void close(const std::string& reason);
 
 private:
     std::mutex mutex_;
     std::condition_variable arrived_;
+    std::optional<std::string> closed_;  ///< why
     std::deque<Message> messages_;
 };
 

@@ -21,9 +21,11 @@ struct RankInfo {
     Role role = Role::kWorker;
     std::string device = "cpu";  ///< what its role computes on: "cpu", "cuda:1"
     int fleet_rank = -1;         ///< of a job of a fleet: the rank there; else -1
+    int first_rank = -1;         ///< in the job's first World; -1: not known, or the same
 
     auto fields() {
-        return std::tie(rank, host, pid, node, node_rank, cores, role, device, fleet_rank);
+        return std::tie(rank, host, pid, node, node_rank, cores, role, device, fleet_rank,
+                        first_rank);
     }
 };
 
@@ -42,7 +44,10 @@ struct RankMap {
     [[nodiscard]] int nodes() const noexcept;
     /// World ranks on a node, ascending.
     [[nodiscard]] std::vector<int> on_node(int node) const;
-    /// "rank 3 (host h1, pid 4711)"; of a job of a fleet "rank 3 (rank 8 of the fleet, host ...)".
+    /// The rank's number in the job's first World, by which --inject names it.
+    [[nodiscard]] int first_rank(int rank) const;
+    /// "rank 3 (host h1, pid 4711)"; of a job of a fleet "rank 3 (rank 8 of the fleet, host ...)";
+    /// after a loss "rank 3 (rank 4 at first, host ...)".
     [[nodiscard]] std::string describe(int rank) const;
     /// The same for several, with commas; "nobody" for none.
     [[nodiscard]] std::string describe(const std::vector<int>& some) const;

@@ -18,6 +18,8 @@
 
 namespace cohort {
 
+class World;
+
 struct WorldOptions {
     int servers = 0;                     ///< ranks 0..servers-1 are servers
     double stall_limit_s = 60;           ///< a named wait warns after this, twice is fatal
@@ -29,6 +31,9 @@ struct WorldOptions {
     std::string device = "cpu";
     std::string server_device = "cpu";
     std::optional<PoolPart> part = {};  ///< the ranks of the job; none: all that were started
+    /// The World of whose ranks, after a loss, those that are left form this one: it has retired.
+    /// It outlives this one, since MPI may still write into its buffers.
+    World* predecessor = nullptr;
 };
 
 /// The ranks of this job: who they are, messages between them, and how the job ends. One
@@ -78,10 +83,29 @@ public:
     /// memory is short; 1 and "internal error" for any other.
     [[noreturn]] void abort(const std::exception_ptr& failure);
 
+    /// When this rank can go on as another World although rank 0 or a server dies: then the death
+    /// does not end the job. What this rank's roles wait for breaks (WorldLost), and once they have
+    /// gone, retire() and a World with this predecessor follow. Every rank says so for itself; it
+    /// ends when all ranks have agreed in finalize() that the job is over. For ranks that a
+    /// launcher started, not those of a pool.
+    /// @param ready  it has something to go on with; called on the communication thread, until the
+    /// next call of survive(). Empty: never
+    void survive(std::function<bool()> ready);
+    /// The World has broken so: WorldLost was thrown, or is about to be.
+    [[nodiscard]] bool lost() const noexcept;
+    /// The ranks that form the next World.
+    struct Survivors {
+        std::vector<int> ranks;  ///< of this World, ascending; their places are their next ranks
+        std::string reason;      ///< the loss, a sentence
+    };
+    /// After WorldLost: sleeps until the ranks that are left have agreed, then ends the
+    /// communication thread. Ends the process when the others go on without this rank.
+    [[nodiscard]] Survivors retire();
+
     /// Collective: waits for all members, then shuts MPI down, unless it is a pool's. Nothing may
     /// be sent after it. When a rank was ever excluded MPI is not shut down: the process ends
     /// without it when it exits (static objects are not destroyed), and excluded ranks that still
-    /// live are ended.
+    /// live are ended. Errors: WorldLost.
     void finalize();
     /// After finalize(): MPI was not shut down and may still write into this object's buffers, so
     /// it must live until the process ends.

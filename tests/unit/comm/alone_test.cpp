@@ -9,6 +9,7 @@
 
 #include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
+#include "comm/base/host_connections.hpp"
 #include "support/core/patience.hpp"
 
 namespace cohort {
@@ -25,6 +26,45 @@ public:
     }
     std::vector<std::byte> memory;
 };
+
+TEST(Mailboxes, AClosedOneEndsAWait) {
+    Mailbox mailbox;
+    mailbox.put({.from = {}, .kind = 7, .body = {}});
+    EXPECT_EQ(mailbox.receive(milliseconds(0))->kind, 7);
+    std::thread closer([&mailbox] {
+        std::this_thread::sleep_for(milliseconds(20));
+        mailbox.close("rank 0 has died");
+        mailbox.close("another reason");
+    });
+    try {
+        (void)mailbox.receive(kPatience);
+        ADD_FAILURE() << "nothing came";
+    } catch (const WorldLost& lost) {
+        EXPECT_STREQ(lost.what(), "rank 0 has died");
+    }
+    closer.join();
+    mailbox.put({.from = {}, .kind = 8, .body = {}});
+    EXPECT_THROW((void)mailbox.receive(milliseconds(0)), WorldLost) << "what comes later is lost";
+}
+
+TEST(HostConnections, AHostHasClosedThemOnceNoneOfThoseSeenIsLeft) {
+    HostConnections hosts({{}, {"10.1.0.1", "10.2.0.1"}, {"10.1.0.2"}});
+    hosts.look();
+    EXPECT_FALSE(hosts.closed(1)) << "there was none";
+    tcp_connections().seen(1000, "10.1.0.1");
+    tcp_connections().seen(1001, "10.2.0.1");
+    hosts.look();
+    EXPECT_FALSE(hosts.closed(1));
+    tcp_connections().ended(1000);
+    EXPECT_FALSE(hosts.closed(1)) << "one is left, to another address";
+    tcp_connections().ended(1001);
+    EXPECT_TRUE(hosts.closed(1));
+    EXPECT_FALSE(hosts.closed(2));
+    EXPECT_FALSE(hosts.closed(0)) << "the own host";
+    HostConnections next({{}, {"10.1.0.1", "10.2.0.1"}});
+    next.look();
+    EXPECT_FALSE(next.closed(1)) << "what ended before is not its own";
+}
 
 TEST(Alone, IsAWorldOfOneWorker) {
     World world({.alone = true});

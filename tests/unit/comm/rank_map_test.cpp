@@ -40,6 +40,10 @@ TEST(RankMap, DescribesRanks) {
     EXPECT_EQ(map.describe(std::vector{0, 1}),
               "rank 0 (host h0, pid 100), rank 1 (host h1, pid 101)");
     EXPECT_EQ(map.describe(std::vector<int>{}), "nobody");
+    map.ranks[3].first_rank = 4;
+    EXPECT_EQ(map.describe(3), "rank 3 (rank 4 at first, host h1, pid 103)");
+    EXPECT_EQ(map.first_rank(3), 4);
+    EXPECT_EQ(map.first_rank(2), 2);
     map.ranks[3].fleet_rank = 8;
     EXPECT_EQ(map.describe(3), "rank 3 (rank 8 of the fleet, host h1, pid 103)");
 }
