@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "cohort/comm/world.hpp"
@@ -19,9 +21,17 @@
 #include "train/run/option_list.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
+#include "train/world_sequence.hpp"
 
 namespace cohort {
 namespace {
+
+/// Of a run that had ended when rank 0 was lost.
+ExitCode left_exit_code(const std::string& out) {
+    int code = static_cast<int>(ExitCode::kPeer);
+    std::ifstream(RunFolder(out).exit_code) >> code;
+    return static_cast<ExitCode>(code);
+}
 
 class TrainCommand final : public Command {
 public:
@@ -36,22 +46,34 @@ public:
         options_ = checked(std::move(options_), context.env.world_size);
         check_records(context);
         const StopSignal stop;
-        World world({.servers = options_.servers,
-                     .stall_limit_s = options_.stall_limit_s,
-                     .lost_after_s = options_.lost_after_s,
-                     .chunk_bytes = options_.chunk_bytes,
-                     .device = options_.device,
-                     .server_device = options_.server_device});
+        WorldSequence worlds(options_);
         TrainEnvironment environment;
         environment.stop_requested = [&stop] { return stop.requested(); };
         environment.live_line = context.env.stderr_is_terminal;
         environment.cores = context.env.cores;
-        environment.world = &world;
         environment.tuning_file = tuning_file(context.env);
+        while (true) {
+            worlds.describe(environment);
+            try {
+                return train_in_world(context, environment);
+            } catch (const WorldLost&) {
+                if (!worlds.go_on(options_)) {
+                    worlds.current().finalize();
+                    return left_exit_code(options_.out);
+                }
+            }
+        }
+    }
+
+private:
+    ExitCode train_in_world(const CommandContext& context, const TrainEnvironment& environment) {
+        World& world = *environment.world;
         try {
             const ExitCode code = train(context, environment);
             world.finalize();
             return code;
+        } catch (const WorldLost&) {
+            throw;
         } catch (const Error& error) {  // on all ranks, in order
             world.finalize();
             if (world.rank() == 0 && error.exit_code() != ExitCode::kUsage) {
@@ -66,7 +88,6 @@ public:
         }
     }
 
-private:
     /// What is recorded replaces no input, and not the config file.
     void check_records(const CommandContext& context) const {
         const std::vector<std::string> inputs{options_.data,         options_.model,
@@ -93,7 +114,7 @@ private:
             return ExitCode::kDone;
         }
         const TrainSummary summary = trainer.run();
-        return first ? finish(context, summary) : ExitCode::kDone;
+        return first ? finish(context, environment, summary) : ExitCode::kDone;
     }
 
     /// Where the newest checkpoint lies, and how the run goes on from there.
@@ -134,6 +155,7 @@ private:
     }
 
     [[nodiscard]] ExitCode finish(const CommandContext& context,
+                                  const TrainEnvironment& environment,
                                   const TrainSummary& summary) const {
         const TrainProgress& progress = summary.progress;
         const SampleAccounts& accounts = summary.accounts;
@@ -148,6 +170,9 @@ private:
             accounts.returned_void_round, accounts.returned_stop, accounts.returned_dropped,
             accounts.returned_interrupted, accounts.returned_lost, accounts.outstanding);
         finish_cluster(summary);
+        for (const std::string& loss : environment.losses) {
+            log_warn("earlier in this run {}, and the ranks that were left went on", loss);
+        }
         if (summary.bytes_sent > 0) {
             log_info("exchange: {} sent between ranks, {:.1f} s of processor time to move it",
                      format_bytes(summary.bytes_sent), summary.comm_cpu_seconds);
@@ -191,8 +216,8 @@ private:
                      counted(summary.switches, "switch", "switches"),
                      counted(summary.regroupings, "regrouping"));
         }
-        if (!summary.losses.empty()) {
-            log_warn("{}", summary.losses);
+        if (!summary.losses.story.empty()) {
+            log_warn("{}", summary.losses.story);
         }
     }
 

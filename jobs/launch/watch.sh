@@ -90,29 +90,45 @@ on_signal() {
 # noted PATTERN: how many lines of the notes match.
 noted() { grep -c -e "$1" "$folder/notes" || true; }
 
+# lock_is_free: 0 when nobody holds the lock of the output folder, 9 when somebody does, else another code.
+lock_is_free() {
+    # shellcheck disable=SC2016  # expanded by sh, which makes no file and does not wait for a pipe
+    timeout 5 sh -c 'exec 8<"$1" && flock --shared --nonblock --conflict-exit-code 9 8' sh "$out/run.lock" 2>/dev/null
+}
+
+# Whether ranks go on although the rank 0 that held the lock of the output folder has died: another one holds it, or,
+# where locks cannot be seen, the records of the run grow.
+goes_on() {
+    local status=0
+    [[ -n $out && -f $out/run.lock ]] || return 1
+    lock_is_free || status=$?
+    ((status == 9)) || [[ -n $(find "$out/metrics.jsonl" -newermt "-$patience seconds" 2>/dev/null) ]]
+}
+
 # Whether the job left its exit code or all ranks of this host have ended; not when those that were
-# lost here leave others behind on other hosts, rank 0 among them.
+# lost here leave others behind on other hosts, who go on.
 job_over() {
     local ended
     left_code && return
     ended=$(grep -vc begin "$folder/notes" || true)
     ((ended > 0 && ended == $(noted begin))) || return 1
-    (($(noted '^0 ') > 0 || $(noted '^begin 0$') > 0)) || ! has_begun
+    has_begun || return 0
+    (($(noted '^0 ') > 0 || $(noted '^begin 0$') > 0)) && ! goes_on
 }
 
 # Whether a rank of this host failed, although the job has not ended, in a way that the job cannot
-# deal with: it never started MPI, so that the others wait for it, or it was rank 0.
+# deal with: it never started MPI, so that the others wait for it, or it was rank 0, and no other one is.
 failed_alone() {
     left_code && return 1
     if has_begun; then
-        grep -qv -e begin -e '^0' "$folder/notes" && grep -q '^[1-9][0-9]* 0$' "$folder/notes"
+        grep -qv -e begin -e '^0' "$folder/notes" && grep -q '^[1-9][0-9]* 0$' "$folder/notes" && ! goes_on
     else
         grep -qv -e begin -e '^0' "$folder/notes"
     fi
 }
 
-# Whether rank 0 has died, on whatever host: from the beginning to the end of training it holds the lock
-# of the output folder, and the system takes that back. What other ranks say is not asked for: to a
+# Whether rank 0 has died, on whatever host, and no other rank takes its place: from the beginning to
+# the end of training it holds the lock of the output folder, and the system takes that back. What other ranks say is not asked for: to a
 # rank whose link is down rank 0 is as silent as a dead one. Where the lock was never seen to be held
 # (a file system without locks, or with those of each host alone) nothing follows from its being free.
 # It must be free three times in a row, which gives a network file system time to show an exit code.
@@ -120,13 +136,11 @@ rank_0_is_gone() {
     local file=$out/run.lock status=0 name
     has_begun && [[ -f $file && ! -L $file ]] || return 1
     name=$(stat --format=%d:%i "$file" 2>/dev/null) || return 1
-    # shellcheck disable=SC2016  # expanded by sh, which makes no file and does not wait for a pipe
-    timeout 5 sh -c 'exec 8<"$1" && flock --shared --nonblock --conflict-exit-code 9 8' sh "$file" \
-        2>/dev/null || status=$?
+    lock_is_free || status=$?
     ((status != 9)) || lock_seen=$name
     [[ $status == 0 && $lock_seen == "$name" ]] || free_looks=-1
     ls "$out" >/dev/null 2>&1 || true # what has been written on another host is seen from here on
-    ((++free_looks > 2)) && ! left_code && (($(noted '^[0-9][0-9]* 0$') == 0))
+    ((++free_looks > 2)) && ! left_code && (($(noted '^[0-9][0-9]* 0$') == 0)) && ! goes_on
 }
 
 # Waits for the launcher; sets `code`, its exit code. Asks for a stop, again and again, when one is

@@ -19,6 +19,7 @@
 #include "train/coordinator/coordinator.hpp"
 #include "train/coordinator/servers/node_cards.hpp"
 #include "train/faults/rank_faults.hpp"
+#include "train/mirror/mirror_keeper.hpp"
 #include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/server/server_loop.hpp"
@@ -117,12 +118,16 @@ public:
     Run(const TrainOptions& options, const TrainEnvironment& environment, World& world)
         : world_(world),
           environment_(on_this_rank(environment, world)),
-          comm_{world.messenger(), world.operations(), world.map(), &world.membership()},
+          comm_{world.messenger(), world.operations(), world.map(), &world.membership(),
+                world.size() > 1 && options.max_lost != 0 ? environment.mirrors : nullptr},
           parts_(options, world.map().workers(), environment_.samples, environment_.network) {
         if (world.rank() == 0) {
             for (const std::string& news : parts_.model_news) {
                 log_info("{}", news);
             }
+        }
+        if (comm_.mirrors != nullptr) {
+            mirrors_.emplace(comm_, *comm_.mirrors);
         }
         (void)NodeCards(world.map(), options.push_tree, 0);  // the hosts can form the groups
         if (world.role() == Role::kServer) {
@@ -139,7 +144,20 @@ public:
 
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
-    ~Run() { world_.on_failure({}); }
+    ~Run() { forget_world(); }
+    void forget_world() {
+        world_.on_failure({});
+        if (!over_) {
+            world_.survive({});
+        }
+    }
+    /// Once the run is over, what this rank goes on with is the whole of it.
+    void finish() {
+        over_ = true;
+        if (comm_.mirrors != nullptr) {
+            world_.survive([] { return true; });
+        }
+    }
 
     [[nodiscard]] const JobContext& parts() const noexcept { return parts_; }
     [[nodiscard]] std::string device() const {
@@ -149,7 +167,8 @@ public:
 
     TrainSummary run() {
         const FaultThread faults(
-            rank_faults(parse_injections(parts_.options.inject), world_.rank()),
+            rank_faults(parse_injections(parts_.options.inject),
+                        world_.map().first_rank(world_.rank())),
             [this] { return begun(); }, [this](double pace) { world_.messenger().set_pace(pace); });
         world_.on_failure([this](ExitCode code, const std::string& reason, bool speaks) {
             if (speaks && has_folder()) {
@@ -159,10 +178,18 @@ public:
                 write_exit_code(parts_.options.out, code, reason);
             }
         });
-        if (!coordinator_) {
-            run_role();
-            return {};
+        if (comm_.mirrors != nullptr) {
+            world_.survive([this] { return has_folder() && begun(); });
         }
+        if (coordinator_) {
+            return coordinate();
+        }
+        run_role();
+        return {};
+    }
+
+private:
+    TrainSummary coordinate() {
         TrainSummary summary;
         std::exception_ptr failure;
         std::thread coordinator([&] {
@@ -174,6 +201,9 @@ public:
         });
         try {
             run_role();
+        } catch (const WorldLost&) {
+            coordinator.join();
+            throw;
         } catch (...) {
             coordinator_->cancel(std::current_exception());
             coordinator.join();
@@ -186,7 +216,6 @@ public:
         return summary;
     }
 
-private:
     /// The output folder is locked by this run: rank 0 locks it before it sends kBegin to any rank.
     [[nodiscard]] bool has_folder() const {
         return coordinator_ ? coordinator_->folder().owned() : begun();
@@ -202,6 +231,8 @@ private:
         }
         try {
             work();
+        } catch (const WorldLost&) {
+            throw;
         } catch (const DeviceError& error) {
             leave_alone(error.what());
             end_job(std::current_exception());
@@ -231,6 +262,9 @@ private:
     /// A failed role cannot send its final report, for which the others would wait: ends the whole
     /// job.
     [[noreturn]] void end_job(const std::exception_ptr& failure) {
+        if (world_.lost()) {  // it failed because others have gone
+            throw WorldLost("the world of this rank has ended");
+        }
         if (world_.size() > 1) {
             world_.abort(failure);
         }
@@ -241,9 +275,11 @@ private:
     TrainEnvironment environment_;
     CommContext comm_;
     JobContext parts_;
+    std::optional<MirrorKeeper> mirrors_;
     std::optional<ServerLoop> server_;
     std::optional<WorkerLoop> worker_;
     std::optional<Coordinator> coordinator_;
+    bool over_ = false;  ///< the run has ended well
 };
 
 ExitCode exit_code(const TrainSummary& summary) noexcept {
@@ -310,7 +346,18 @@ std::int64_t Trainer::budget_samples() const noexcept {
 }
 
 TrainSummary Trainer::run() {
-    return run_->run();
+    try {
+        TrainSummary summary = run_->run();
+        run_->finish();
+        return summary;
+    } catch (const WorldLost&) {
+        if (run_->parts().options.arch == Architecture::kRing) {
+            // MPI may still read and write what a broken ring was summing.
+            run_->forget_world();
+            static_cast<void>(run_.release());
+        }
+        throw;
+    }
 }
 
 }  // namespace cohort

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace cohort {
@@ -40,6 +41,7 @@ struct DropRecord {
     [[nodiscard]] bool diverged(std::int64_t updates) const noexcept {
         return in_a_row >= kMostInARow || in_window(updates) >= kMostInWindow;
     }
+    auto fields() { return std::tie(in_a_row, total, recent); }
 };
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "cohort/sched/update_engine.hpp"
 
@@ -41,6 +42,10 @@ struct SampleAccounts {
     [[nodiscard]] std::int64_t returned() const noexcept {
         return returned_non_finite + returned_void_round + returned_stop + returned_dropped +
                returned_interrupted + returned_lost;
+    }
+    auto fields() {
+        return std::tie(leased, applied, returned_non_finite, returned_void_round, returned_stop,
+                        returned_dropped, returned_interrupted, returned_lost, outstanding);
     }
 };
 

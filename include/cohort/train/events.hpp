@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cohort/core/task.hpp"
@@ -34,6 +35,10 @@ struct TrainProgress {
     double wall_seconds = 0;            ///< wall time over all parts of a resumed run
     double cpu_seconds = 0;             ///< process CPU time over all parts
     std::optional<double> tta_seconds;  ///< train_seconds when the target was reached
+    auto fields() {
+        return std::tie(samples_applied, updates, drops, evaluated_at, train_seconds, wall_seconds,
+                        cpu_seconds, tta_seconds);
+    }
 };
 
 /// One update, or a mini-batch or round that was dropped.

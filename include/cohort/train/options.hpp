@@ -42,15 +42,16 @@ struct TrainOptions : JobOptions, ModeOptions, ChooserOptions, LearningOptions {
     double checkpoint_every_s = 600;  ///< at most; 0: not by time
     std::int64_t checkpoint_every_samples = 0;  ///< 0: not by samples
     int keep_checkpoints = 2;
-    bool resume = false;       ///< continue from the newest valid checkpoint in `out`
-    double log_every_s = 5;    ///< progress lines and train metrics
-    double page_every_s = 2;   ///< the page live.html, at most that often; 0: none
-    std::string record_trace;  ///< file for the workers' own times as a trace; empty: none
-    std::string record_load;   ///< file for the workers' iterations; empty: none
-    std::string timeline;      ///< file for what every worker did when; empty: none
-    bool tensorboard = false;  ///< event files in the folder `tensorboard` of `out`
-    std::string metrics_file;  ///< file for Prometheus' node exporter; empty: none
-    int metrics_port = -1;     ///< of 127.0.0.1, for Prometheus; 0: a free one, -1: none
+    double mirror_every_s = -1;  ///< copies in memory; below 0: at a hundredth of the time
+    bool resume = false;         ///< continue from the newest valid checkpoint in `out`
+    double log_every_s = 5;      ///< progress lines and train metrics
+    double page_every_s = 2;     ///< the page live.html, at most that often; 0: none
+    std::string record_trace;    ///< file for the workers' own times as a trace; empty: none
+    std::string record_load;     ///< file for the workers' iterations; empty: none
+    std::string timeline;        ///< file for what every worker did when; empty: none
+    bool tensorboard = false;    ///< event files in the folder `tensorboard` of `out`
+    std::string metrics_file;    ///< file for Prometheus' node exporter; empty: none
+    int metrics_port = -1;       ///< of 127.0.0.1, for Prometheus; 0: a free one, -1: none
 };
 
 /// False: --compute sleep, nothing is learned.

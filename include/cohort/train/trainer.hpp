@@ -23,6 +23,8 @@ namespace cohort {
 /// time. Errors: any of Error.
 using SampleOpener = std::function<std::shared_ptr<SampleSource>(const std::string& group)>;
 
+class MirrorStore;
+
 /// Environment of a run, set by the program.
 struct TrainEnvironment {
     std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
@@ -30,6 +32,11 @@ struct TrainEnvironment {
     bool live_line = false;  ///< rewrite one line on standard error instead of logging lines
     int cores = 1;           ///< cores that this process may use; ranks that share them divide them
     World* world = nullptr;  ///< the ranks of the job; null: this process alone
+    /// Where copies of the run's state are held for when this World loses rank 0 or a server; then
+    /// run() throws WorldLost on every rank that is left (World::survive), and a Trainer in the
+    /// next World goes on from them. Null: such a loss ends the job.
+    MirrorStore* mirrors = nullptr;
+    std::vector<std::string> losses;  ///< that ended earlier Worlds of this run, sentences
     /// File for the measured choices of GPU algorithms; empty: they are not stored. A deterministic
     /// run does not use it.
     std::string tuning_file;
@@ -53,6 +60,13 @@ struct RefinerUse {
     std::int64_t renewals = 0;  ///< better models
 };
 
+struct LossSummary {
+    int workers = 0;    ///< number of losses of workers
+    int returned = 0;   ///< number of returns of lost workers
+    std::string story;  ///< for people; empty: no losses
+    int takeovers = 0;  ///< number of TrainEnvironment::losses
+};
+
 /// The outcome of a run; also the last line of metrics.jsonl.
 struct TrainSummary {
     StopReason reason = StopReason::kBudget;
@@ -66,10 +80,8 @@ struct TrainSummary {
     int regroupings = 0;                           ///< changes of plan within a mode
     std::vector<PredictorScore> predictor_scores;  ///< of a chooser's predictor
     StragglerNews::Brief brief;                    ///< slowness too short to be reported
-    int lost = 0;                                  ///< number of losses of workers
-    int returned = 0;                              ///< number of returns of lost workers
-    std::string losses;                            ///< for people; empty: no losses
-    std::optional<EvaluationReport> test;          ///< the last evaluation, if there was one
+    LossSummary losses;
+    std::optional<EvaluationReport> test;  ///< the last evaluation, if there was one
     Task task = Task::kClassification;
     double part_s = 0;                 ///< training time of this part without evaluation
     double samples_per_s = 0;          ///< applied in this part / its time without evaluation
@@ -118,8 +130,8 @@ public:
     /// Trains until the budget, the target accuracy or a stop request. Collective, once per
     /// object. The summary is rank 0's; other ranks get an empty one.
     /// Errors, on rank 0: NumericalError when training diverged; FileError, DeviceError; each with
-    /// the step; all ranks have then stopped in order. A role that fails on one of many ranks ends
-    /// the job (World::abort).
+    /// the step; all ranks have then stopped in order. WorldLost, see TrainEnvironment::mirrors.
+    /// A role that fails on one of many ranks ends the job (World::abort).
     TrainSummary run();
 
 private:

@@ -146,6 +146,7 @@ void returned(RunSummary& summary, const element& value) {
 
 template <>
 inline constexpr auto kFields<RunHeader> = std::to_array<Field<RunHeader>>({
+    {"after_loss", member<&RunHeader::after_loss>},
     {"version", member<&RunHeader::version>},
     {"revision", member<&RunHeader::revision>},
     {"command", member<&RunHeader::command>},

@@ -28,6 +28,7 @@ inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 /// The first line of a run, or of a part that continues it.
 struct RunHeader {
     bool resumed = false;
+    std::string after_loss;  ///< of a rank, after which the others go on; a sentence, or empty
     std::string version;
     std::string revision;
     std::string command;             ///< empty: an older program wrote the line

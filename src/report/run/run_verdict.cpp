@@ -182,6 +182,22 @@ std::string slowness(const std::vector<RunHistory>& runs) {
                        when_slow(worst->second), word_of(worst->second.cause));
 }
 
+/// "; at 12 s rank 0 (host h1, pid 4711) has died, and the others went on from 12800 samples".
+std::string takeovers(const std::vector<RunHistory>& runs) {
+    std::string text;
+    for (const RunHistory& run : runs) {
+        for (const RunPart& part : run.parts) {
+            if (!part.header.after_loss.empty()) {
+                text += fmt::format("; {}at {} {}, and the others went on from {} samples",
+                                    runs.size() > 1 ? fmt::format("in {} ", run.label) : "",
+                                    moment_text(part.begin_s), part.header.after_loss,
+                                    part.header.samples_applied);
+            }
+        }
+    }
+    return text;
+}
+
 /// "; worker 2 was lost at 12 s and joined again at 20 s".
 std::string losses(const std::vector<RunHistory>& runs) {
     std::string text;
@@ -258,7 +274,7 @@ std::optional<PageLevel> page_level(const std::vector<RunHistory>& runs) {
 std::string run_verdict(const std::vector<RunHistory>& runs) {
     const std::optional<PageLevel> level = page_level(runs);
     const std::string first = runs.size() == 1 ? alone(runs.front(), level) : compared(runs, level);
-    return first + slowness(runs) + losses(runs) + failures(runs) + ".";
+    return first + slowness(runs) + losses(runs) + takeovers(runs) + failures(runs) + ".";
 }
 
 }  // namespace cohort

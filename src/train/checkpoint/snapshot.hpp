@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,10 @@ struct RunSnapshot {
     std::int64_t metrics_bytes = 0;   ///< length of metrics.jsonl
     std::int64_t parameters = 0;      ///< floats in all shards together
     std::vector<std::string> shards;  ///< files of the shards: names beside the manifest
+    auto fields() {
+        return std::tie(identity, arithmetic, progress, version, reference_batch, reference_batches,
+                        lease_state, accounts, metrics_bytes, parameters, shards);
+    }
 };
 
 /// Writes a shard beside the manifest to be (atomic, checksummed; HDF5 work in slices at low

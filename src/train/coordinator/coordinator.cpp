@@ -47,7 +47,9 @@ Coordinator::Active::Active(OpenedSession opened, CommContext comm, JobContext& 
       evaluations(comm, parts, reporter, cancellation),
       checkpoints(parts.options, RunFolder(parts.options.out).checkpoints, shard_count(comm.map),
                   parts.hdf5),
-      recorder({parts, *session, reporter, consultation, evaluations, checkpoints},
+      mirrors(comm, comm.mirrors == nullptr ? 0 : parts.options.mirror_every_s,
+              shard_count(comm.map)),
+      recorder({parts, *session, reporter, consultation, evaluations, checkpoints, mirrors},
                comm.map.servers > 0),
       requests(comm.map, *session, consultation, reporter, std::move(stop),
                [this](const std::string& words) { return driver->servers(words); }),
@@ -93,6 +95,7 @@ Coordinator::Coordinator(CommContext comm, JobContext& parts, const TrainEnviron
 
 Coordinator::~Coordinator() {
     roster_.stop_watching();
+    comm_.messenger.set_sink(Port::kCoordinator, nullptr);
 }
 
 TrainSummary Coordinator::run() {
@@ -103,6 +106,8 @@ TrainSummary Coordinator::run() {
         const LiveLineGuard guard;
         train();
         finish();
+    } catch (const WorldLost&) {  // the run goes on elsewhere: its folder and records are whole
+        throw;
     } catch (const Error& error) {
         fail_run(error, error.exit_code());
         if (!active_ || !active_->roles_begun) {
@@ -120,8 +125,8 @@ TrainSummary Coordinator::run() {
     reporter_.metrics().write(summary_json(summary, parts_.options));
     std::string reason = summary.outputs_saved ? to_string(summary.reason)
                                                : "some results could not be saved, see the log";
-    if (!summary.losses.empty()) {
-        reason += "; " + summary.losses;
+    if (!summary.losses.story.empty()) {
+        reason += "; " + summary.losses.story;
     }
     folder_.write_exit_code(exit_code(summary), reason);
     return summary;
@@ -145,7 +150,8 @@ void Coordinator::begin() {
     const TrainProgress& progress = reporter_.progress();
     active_->checkpoints.begin(progress.samples_applied, reporter_.clock().now());
     reporter_.begin(*active_->session, RunFolder(parts_.options.out).metrics, start.metrics_bytes,
-                    start_json(parts_, comm_.map, device_, progress));
+                    start_json(parts_, comm_.map, device_, progress,
+                               environment_.losses.empty() ? "" : environment_.losses.back()));
     reporter_.make_hooks();
     roster_.watch();
     active_->requests.open();
@@ -238,6 +244,7 @@ void Coordinator::handle(const Message& message) {
         case MessageKind::kEvaluating: wait_.renew(); return;
         case MessageKind::kSaved:
             active_->checkpoints.saved(decode<SavedPart>(message.body));
+            active_->mirrors.saved(decode<SavedPart>(message.body));
             return;
         case MessageKind::kGathered:
             if (const auto snapshot = gathering_.arrived(message)) {
@@ -300,6 +307,7 @@ void Coordinator::lost(const RankNews& news) {
     }
     active_->evaluations.worker_lost();
     active_->checkpoints.give_up();  // granted rounds may be aborted now
+    active_->mirrors.give_up();
     active_->driver->lost(worker);
 }
 
@@ -410,6 +418,7 @@ TrainSummary Coordinator::summarize() {
     TrainSummary summary = reporter_.summary();
     summary.reason = end_.reason.value_or(StopReason::kBudget);
     roster_.summarize(summary);
+    summary.losses.takeovers = static_cast<int>(environment_.losses.size());
     active_->recorder.summarize(summary);
     summary.refiner = active_->consultation.use();
     summary.outputs_saved = end_.outputs_saved && reporter_.metrics().failures() == 0;

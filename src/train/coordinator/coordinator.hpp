@@ -53,6 +53,7 @@ private:
         RefinedConsultation consultation;
         RunEvaluations evaluations;
         CheckpointCoordinator checkpoints;
+        MirrorCoordinator mirrors;
         UpdateRecorder recorder;
         RunRequests requests;
         std::unique_ptr<UpdateDriver> driver;

@@ -88,9 +88,9 @@ std::optional<double> Roster::cpu_seconds() const {
 void Roster::summarize(TrainSummary& summary) const {
     summary.workers = comm_.map.workers();
     summary.servers = comm_.map.servers;
-    summary.lost = losses_.times_lost();
-    summary.returned = losses_.times_returned();
-    summary.losses = losses_.story();
+    summary.losses.workers = losses_.times_lost();
+    summary.losses.returned = losses_.times_returned();
+    summary.losses.story = losses_.story();
     for (const Farewell& report : reports_) {
         summary.arena_bytes = std::max(summary.arena_bytes, report.arena_bytes);
         summary.peak_bytes = std::max(summary.peak_bytes, report.peak_bytes);

@@ -19,6 +19,8 @@ UpdateExtras UpdateRecorder::decide(std::int64_t samples) {
     records_.evaluations.add_due(samples, is_synchronous(records_.session.engine().plan()), extras);
     if (records_.checkpoints.due(samples, records_.reporter.clock().now())) {
         extras.snapshot.checkpoint = records_.checkpoints.start(samples);
+    } else if (records_.mirrors.due(records_.reporter.clock().now())) {
+        extras.snapshot.checkpoint = records_.mirrors.start(records_.reporter.clock().now());
     }
     return extras;
 }
@@ -44,6 +46,8 @@ void UpdateRecorder::taken(const UpdateExtras& extras, int evaluation_parts) {
     records_.evaluations.taken(extras, evaluation_parts);
     if (records_.checkpoints.awaits(extras.snapshot.checkpoint)) {
         records_.checkpoints.captured(snapshot(), records_.reporter.clock().now());
+    } else if (records_.mirrors.awaits(extras.snapshot.checkpoint)) {
+        records_.mirrors.captured(snapshot());
     }
 }
 

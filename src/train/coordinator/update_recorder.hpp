@@ -4,7 +4,8 @@
 
 #include "cohort/data/order.hpp"
 #include "sched/session/failed_samples.hpp"
-#include "train/coordinator/checkpoint_coordinator.hpp"
+#include "train/coordinator/checkpoint/checkpoint_coordinator.hpp"
+#include "train/coordinator/checkpoint/mirror_coordinator.hpp"
 #include "train/coordinator/evaluation/run_evaluations.hpp"
 #include "train/coordinator/modes/refined_consultation.hpp"
 #include "train/coordinator/update_driver.hpp"
@@ -23,6 +24,7 @@ public:
         RefinedConsultation& consultation;
         RunEvaluations& evaluations;
         CheckpointCoordinator& checkpoints;
+        MirrorCoordinator& mirrors;
     };
     /// @param servers  workers send their gradients by themselves, to parameter servers
     UpdateRecorder(Records records, bool servers)

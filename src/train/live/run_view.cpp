@@ -143,7 +143,9 @@ void RunViewer::on_start(const RunHeader& start) {
         view_.note = "nothing is learned: --compute " + compute->second;
     }
     if (start.resumed) {
-        add_change(view_.train_s, fmt::format("resumed at {} samples", start.samples_applied));
+        add_change(view_.train_s,
+                   fmt::format("resumed at {} samples{}{}", start.samples_applied,
+                               start.after_loss.empty() ? "" : ": ", start.after_loss));
     }
 }
 

@@ -14,12 +14,15 @@
 
 namespace cohort {
 
+class MirrorStore;
+
 /// A role's means of communication with other ranks; every member outlives the role.
 struct CommContext {
     Messenger& messenger;
     OperationBoard& operations;
     const RankMap& map;
     Membership* membership = nullptr;  ///< null: nobody is ever lost
+    MirrorStore* mirrors = nullptr;    ///< null: this process holds no copies of the run's state
 
     /// Sends a protocol message.
     template <class Kind, class Body>

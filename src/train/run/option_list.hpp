@@ -21,6 +21,7 @@ inline constexpr Limits<double> kEvalShareLimits{
     .least = 0, .most = 1, .ends = Limits<double>::Ends::kNotLeast};
 inline constexpr Limits<std::int64_t> kEpochsLimits{.least = 0, .most = 1'000'000'000};
 inline constexpr Limits<int> kMaxLostLimits{.least = -1, .most = kMostPlaces};
+inline constexpr Limits<double> kMirrorLimits{.least = -1, .most = 1e9};
 inline constexpr Limits<int> kPortLimits{.least = -1, .most = 65535};
 inline constexpr Limits<int> kKeepCheckpointsLimits{.least = 1, .most = 1'000'000};
 
@@ -149,6 +150,11 @@ void each_of_reports(Options& o, const Visit& visit) {
         o.checkpoint_every_s, kSecondsLimits);
     visit({"--checkpoint-every-samples", "Samples between checkpoints; 0: not by samples"},
           o.checkpoint_every_samples, kSamplesLimits);
+    visit({"--mirror-every-s",
+           "Seconds between copies of the run's state in the memory of other ranks, from which the "
+           "ranks that are left of cohort train go on when rank 0 or a server is lost; -1: so that "
+           "they cost a hundredth of the time; 0: none"},
+          o.mirror_every_s, kMirrorLimits);
     visit({"--keep-checkpoints", "Checkpoints to keep, the newest ones"}, o.keep_checkpoints,
           kKeepCheckpointsLimits);
     visit({"--log-every-s", "Seconds between progress lines and metrics"}, o.log_every_s,

@@ -148,9 +148,10 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
                      {"predictor_scores", predictor_scores_json(summary.predictor_scores)},
                      {"stragglers_brief", summary.brief.episodes},
                      {"stragglers_brief_iterations", summary.brief.iterations},
-                     {"lost", summary.lost},
-                     {"returned", summary.returned},
-                     {"losses", summary.losses},
+                     {"lost", summary.losses.workers},
+                     {"returned", summary.losses.returned},
+                     {"losses", summary.losses.story},
+                     {"takeovers", summary.losses.takeovers},
                      {"by_worker", workers_json(summary)},
                      {"compute", options.compute}});
     for (const Score& score : scores_of(summary.task, test.accuracy, test.loss)) {
@@ -164,13 +165,14 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
 }
 
 std::string start_json(const JobContext& parts, const RankMap& map, const std::string& device,
-                       const TrainProgress& progress) {
+                       const TrainProgress& progress, const std::string& after_loss) {
     const TrainOptions& options = parts.options;
     const SampleSetInfo& train = parts.train_set->info();
     return Json{{"event", progress.samples_applied > 0 ? "resume" : "start"},
                 {"version", version()},
                 {"revision", revision()},
                 {"samples_applied", progress.samples_applied},
+                {"after_loss", or_null(!after_loss.empty(), after_loss)},
                 {"model", options.model},
                 {"parameters", parts.graph.parameters().elements()},
                 {"data", options.data},

@@ -33,9 +33,11 @@ template <class T>
 /// The same for people, in a line; empty when there are none.
 [[nodiscard]] std::string predictor_scores_line(std::span<const PredictorScore> scores);
 
-/// The first line of metrics.jsonl. @param device of rank 0
+/// The first line of metrics.jsonl, or of a part of it. @param device of rank 0  @param after_loss
+/// the loss of a rank after which the others go on, a sentence; empty: the run was started so
 [[nodiscard]] std::string start_json(const JobContext& parts, const RankMap& map,
-                                     const std::string& device, const TrainProgress& progress);
+                                     const std::string& device, const TrainProgress& progress,
+                                     const std::string& after_loss);
 
 /// Updates whose result nobody holds any more. @param progress  without them
 [[nodiscard]] std::string undone_json(std::int64_t updates, std::int64_t samples,

@@ -5,14 +5,17 @@
 
 #include "cohort/core/clock.hpp"
 #include "core/failure_text.hpp"
+#include "core/log.hpp"
 
 namespace cohort {
 
 ShardWriter::ShardWriter(Hdf5Thread& thread, OperationBoard& operations,
-                         std::function<void(const SavedPart&)> report)
+                         std::function<void(const SavedPart&)> report,
+                         std::optional<MirrorSender> mirrors)
     : hdf5_(thread),
       operations_(operations),
       report_(std::move(report)),
+      mirrors_(mirrors),
       thread_([this](const std::stop_token& stop) { work(stop); }) {
 }
 
@@ -30,7 +33,12 @@ void ShardWriter::work(const std::stop_token& stop) {
         const Job job = std::move(jobs_.front());
         jobs_.pop_front();
         lock.unlock();
-        report_(save(job));
+        const SavedPart saved = save(job);
+        try {
+            report_(saved);
+        } catch (const std::exception& error) {  // the World has ended
+            log_warn("{}", failure_text(error));
+        }
         lock.lock();
     }
 }
@@ -41,7 +49,12 @@ SavedPart ShardWriter::save(const Job& job) {
     const auto start = clock.now();
     SavedPart saved{.checkpoint = job.manifest, .part = job.snapshot.part, .pause_s = job.pause_s};
     try {
-        saved.file = write_shard(job.manifest, job.snapshot, hdf5_);
+        if (is_mirror(job.manifest)) {
+            check_invariant(mirrors_.has_value(), "mirrors are ordered where they are held");
+            mirrors_->send(job.manifest, job.snapshot);
+        } else {
+            saved.file = write_shard(job.manifest, job.snapshot, hdf5_);
+        }
     } catch (const std::exception& error) {
         saved.error = failure_text(error);
     }

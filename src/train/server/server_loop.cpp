@@ -90,9 +90,10 @@ ServerLoop::ServerLoop(CommContext comm, const ServerParts& parts, int server)
              make_shard_device(parts.device, comm.map, server), parts.wire),
       line_(comm_, shard_.staging()) {
     if (parts.hdf5 != nullptr) {
-        writer_.emplace(*parts.hdf5, comm_.operations, [this](const SavedPart& saved) {
-            tell_coordinator(MessageKind::kSaved, saved);
-        });
+        writer_.emplace(
+            *parts.hdf5, comm_.operations,
+            [this](const SavedPart& saved) { tell_coordinator(MessageKind::kSaved, saved); },
+            mirror_sender(comm_));
     }
     comm_.messenger.set_sink(Port::kServer, &sink_);
 }

@@ -5,6 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "sched/servers/shard_shares.hpp"
+#include "train/protocol/complete_transfers.hpp"
 
 namespace cohort {
 namespace {
@@ -27,6 +28,14 @@ void copy_range(const float* from, std::int64_t from_begin, float* to, std::int6
 }
 
 }  // namespace
+
+ServerSink::~ServerSink() {
+    for (auto& [key, part] : parts_) {
+        if (!part.here) {
+            keep_for_good(std::make_shared<std::vector<float>>(std::move(part.values)));
+        }
+    }
+}
 
 std::span<std::byte> ServerSink::accept(const Message& announcement, std::uint64_t bytes) {
     if (static_cast<MessageKind>(announcement.kind) != MessageKind::kShardPart) {

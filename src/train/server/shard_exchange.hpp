@@ -19,6 +19,9 @@ class ServerSink final : public TransferSink {
 public:
     /// @param pushes  outlives it
     explicit ServerSink(PushStaging& pushes) : pushes_(pushes) {}
+    ServerSink(const ServerSink&) = delete;
+    ServerSink& operator=(const ServerSink&) = delete;
+    ~ServerSink() override;  ///< keeps the memory of parts that never came to their end
 
     std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
     /// All bytes of a part have been received.

@@ -79,8 +79,9 @@ WorkerCompute::WorkerCompute(const JobContext& job, const CommContext& comm,
           device_of_this_rank(job.options.device, comm.map, comm.map.rank_of_worker(worker)),
           job.options.threads > 0 ? job.options.threads : environment.cores)),
       replica_(make_replica(job, *device_, environment, coordinator)),
-      injector_(parse_injections(job.options.inject), comm.map.rank_of_worker(worker),
-                job.options.seed, environment.clock, busy_clock(*device_, job, environment.clock)) {
+      injector_(parse_injections(job.options.inject),
+                comm.map.first_rank(comm.map.rank_of_worker(worker)), job.options.seed,
+                environment.clock, busy_clock(*device_, job, environment.clock)) {
     auto* const layers = dynamic_cast<Replica*>(replica_.get());
     if (device_->kind() != DeviceKind::kCpu) {
         worker_device_.emplace(*replica_);

@@ -23,6 +23,8 @@ void WorkerLoop::run() {
     };
     try {
         executor_->run();
+    } catch (const WorldLost&) {
+        throw;
     } catch (const DeviceError& error) {  // a job may go on without it
         throw DeviceError(said(error));
     } catch (const Error& error) {

@@ -80,8 +80,7 @@ void RingRequests::round_over(std::uint64_t round, bool counts) {
 void RingRequests::note(const Asked& asked) {
     const SnapshotOrder& snapshot = asked.extras.snapshot;
     if (!snapshot.checkpoint.empty()) {
-        checkpoint_ = snapshot.checkpoint;
-        writer_ = asked.reporter;
+        writers_[snapshot.checkpoint] = asked.reporter;
     }
     if (snapshot.gather != 0) {
         snapshot_ = {.evaluation = asked.extras.evaluation, .snapshot = {}};
@@ -107,12 +106,15 @@ void RingRequests::gathered(const GatheredHeader& snapshot) {
 /// member sends; one that was to be evaluated is past.
 void RingRequests::lost(int worker) {
     const Address here{context_.comm.messenger.rank(), Port::kCoordinator};
-    if (!checkpoint_.empty() && writer_ == worker) {
-        send_order(context_.comm, here, MessageKind::kSaved,
-                   SavedPart{.checkpoint = std::exchange(checkpoint_, {}),
-                             .part = 0,
-                             .error = "the worker that wrote it is lost"});
+    for (const auto& [checkpoint, writer] : writers_) {
+        if (writer == worker) {
+            send_order(context_.comm, here, MessageKind::kSaved,
+                       SavedPart{.checkpoint = checkpoint,
+                                 .part = 0,
+                                 .error = "the worker that wrote it is lost"});
+        }
     }
+    std::erase_if(writers_, [worker](const auto& one) { return one.second == worker; });
     if (snapshot_.snapshot.gather == 0 || sender_ != worker) {
         return;
     }

@@ -30,7 +30,7 @@ public:
     [[nodiscard]] bool empty() const;
     /// What a lost worker was to leave behind.
     void lost(int worker);
-    void saved() { checkpoint_.clear(); }
+    void saved(const SavedPart& part) { writers_.erase(part.checkpoint); }
     void gathered(const GatheredHeader& snapshot);
     /// World ranks that do the evaluation ordered last.
     [[nodiscard]] const std::vector<int>& evaluators() const noexcept { return evaluators_; }
@@ -48,10 +48,10 @@ private:
 
     RingContext& context_;
     std::map<std::uint64_t, Asked> by_round_;
-    std::string checkpoint_;  ///< that was ordered and not answered
-    int writer_ = 0;          ///< worker that writes it
-    UpdateExtras snapshot_;   ///< that was ordered and is not received; gather 0: none
-    int sender_ = 0;          ///< worker that sends it
+    /// Workers that write checkpoints that were ordered and not answered, by path.
+    std::map<std::string, int> writers_;
+    UpdateExtras snapshot_;  ///< that was ordered and is not received; gather 0: none
+    int sender_ = 0;         ///< worker that sends it
     std::optional<UpdateExtras> later_;
     std::vector<int> evaluators_;
 };

@@ -56,7 +56,9 @@ bool RingUpdateDriver::handle(const Message& message) {
         case MessageKind::kPushReceived:
             riders_.take_staged(decode<PushReceived>(message.body));
             break;
-        case MessageKind::kSaved: requests_.saved(); return false;  // others want these two
+        case MessageKind::kSaved:
+            requests_.saved(decode<SavedPart>(message.body));
+            return false;  // others want these two
         case MessageKind::kGathered:
             requests_.gathered(decode<GatheredHeader>(message.body));
             return false;

@@ -200,9 +200,12 @@ RingModel::RingModel(WorkerContext& context)
       optimizer_(make_optimizer(context.job().optimizer, replica_.graph().parameters(), 0,
                                 replica_.graph().parameters().total(), replica_.device(),
                                 replica_.stream())),
-      writer_(context.job().hdf5, context.comm().operations, [&context](const SavedPart& saved) {
-          context.coordinator().tell(MessageKind::kSaved, saved);
-      }) {
+      writer_(
+          context.job().hdf5, context.comm().operations,
+          [&context](const SavedPart& saved) {
+              context.coordinator().tell(MessageKind::kSaved, saved);
+          },
+          mirror_sender(context.comm())) {
 }
 
 void RingModel::begin(const BeginOrder& order) {

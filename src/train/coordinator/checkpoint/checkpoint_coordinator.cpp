@@ -1,4 +1,4 @@
-#include "train/coordinator/checkpoint_coordinator.hpp"
+#include "train/coordinator/checkpoint/checkpoint_coordinator.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -76,8 +76,7 @@ bool CheckpointCoordinator::due(std::int64_t samples, Clock::Seconds now) const 
 }
 
 std::string CheckpointCoordinator::start(std::int64_t samples) {
-    attempt_ = {.path = checkpoint_path(folder_, samples),
-                .parts = std::vector<std::optional<SavedPart>>(static_cast<std::size_t>(parts_))};
+    attempt_.emplace(checkpoint_path(folder_, samples), parts_);
     std::error_code ignored;  // a folder that is missing is reported by the write
     std::filesystem::create_directories(folder_, ignored);
     return attempt_->path;
@@ -89,9 +88,8 @@ void CheckpointCoordinator::captured(RunSnapshot snapshot, Clock::Seconds now) {
 }
 
 void CheckpointCoordinator::saved(const SavedPart& part) {
-    const auto index = static_cast<std::size_t>(part.part);
-    if (attempt_ && part.checkpoint == attempt_->path && index < attempt_->parts.size()) {
-        attempt_->parts[index] = part;
+    if (attempt_) {
+        attempt_->saved(part);
     }
 }
 
@@ -158,16 +156,6 @@ bool CheckpointCoordinator::wanted_at_end(StopReason reason, std::int64_t sample
     const bool wanted = reason == StopReason::kSignal || options_.checkpoint_every_s > 0 ||
                         options_.checkpoint_every_samples > 0;
     return wanted && (saved_at_ != samples || retry_at_ || !saved_once_);
-}
-
-std::vector<int> CheckpointCoordinator::missing() const {
-    std::vector<int> missing;
-    for (std::size_t i = 0; attempt_ && i < attempt_->parts.size(); ++i) {
-        if (!attempt_->parts[i]) {
-            missing.push_back(static_cast<int>(i));
-        }
-    }
-    return missing;
 }
 
 }  // namespace cohort

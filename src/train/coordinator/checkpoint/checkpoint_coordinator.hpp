@@ -9,8 +9,7 @@
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/train/events.hpp"
 #include "cohort/train/options.hpp"
-#include "train/checkpoint/snapshot.hpp"
-#include "train/protocol/protocol.hpp"
+#include "train/coordinator/checkpoint/checkpoint_attempt.hpp"
 
 namespace cohort {
 
@@ -45,15 +44,11 @@ public:
     /// Whether the end of a run at `samples` wants one.
     [[nodiscard]] bool wanted_at_end(StopReason reason, std::int64_t samples) const;
     /// Shards that have not been reported.
-    [[nodiscard]] std::vector<int> missing() const;
+    [[nodiscard]] std::vector<int> missing() const {
+        return attempt_ ? attempt_->missing() : std::vector<int>();
+    }
 
 private:
-    struct Attempt {
-        std::string path;
-        std::vector<std::optional<SavedPart>> parts;
-        std::optional<RunSnapshot> snapshot{};
-        Clock::Seconds captured_at{0};
-    };
     /// Between checkpoints, by time; 0: none are due by time.
     [[nodiscard]] double period_s() const;
     [[nodiscard]] CheckpointReport finish(CheckpointReport report, Clock::Seconds now);
@@ -63,13 +58,13 @@ private:
     int parts_;
     Hdf5Thread& thread_;
 
-    std::optional<Attempt> attempt_;          ///< the checkpoint under way
-    std::int64_t saved_at_ = 0;               ///< samples applied in the last good checkpoint
-    Clock::Seconds last_time_{0};             ///< of its capture
-    double cost_s_ = 0;                       ///< of the last one: pause and writing
-    std::optional<Clock::Seconds> retry_at_;  ///< after a failure of the last one
-    bool saved_once_ = false;                 ///< one of this run succeeded
-    std::future<CheckpointReport> writing_;   ///< last member: waits before the others go
+    std::optional<CheckpointAttempt> attempt_;  ///< the checkpoint under way
+    std::int64_t saved_at_ = 0;                 ///< samples applied in the last good checkpoint
+    Clock::Seconds last_time_{0};               ///< of its capture
+    double cost_s_ = 0;                         ///< of the last one: pause and writing
+    std::optional<Clock::Seconds> retry_at_;    ///< after a failure of the last one
+    bool saved_once_ = false;                   ///< one of this run succeeded
+    std::future<CheckpointReport> writing_;     ///< last member: waits before the others go
 };
 
 }  // namespace cohort
