@@ -19,7 +19,7 @@ class NodeStaging(ProgramTest):
         out = self.folder / f"{self.id().rsplit('.', 1)[-1]}-{name}"
         done = call([*cli_support.MPIRUN, "--enable-recovery", "-n", ranks, cli_support.PROGRAM, "train",
                      "--data", self.data, "--out", out, "--arch", "servers", "--threads", 1,
-                     "--checkpoint-every-s", 0, *arguments])
+                     "--checkpoint-every-s", 0, "--mirror-every-s", 0, *arguments])
         text = done.stdout + done.stderr
         self.assertEqual((out / "exit_code").read_text().splitlines()[0], "0", text)
         summary = events(out, "summary")[-1]

@@ -90,10 +90,10 @@ def make_data(program, folder):
     return data
 
 
-def throttle(arch, slow=None, share=1.0):
+def throttle(servers, slow=None, share=1.0):
     """--inject for mini-batches that last, on all workers; `slow` runs at `share` of the others' speed."""
     return ";".join(f"rank={rank},cpu={THROTTLE * (share if rank == slow else 1):g}"
-                    for rank in range(1 if arch == "servers" else 0, RANKS))
+                    for rank in range(servers, RANKS))
 
 
 def process_state(pid):

@@ -33,11 +33,11 @@ def options_of(case, condition, others):
     if condition == "healthy":
         return 6000, ["--stall-limit-s", 30]
     if condition == "slow":
-        return 4000, ["--inject", fault_support.throttle(case.arch, VICTIM, 0.2)]
+        return 4000, ["--inject", fault_support.throttle(case.arch == "servers", VICTIM, 0.2)]
     if condition == "frozen":
-        return 20000, ["--inject", fault_support.throttle(case.arch), "--lost-after-s", LOST_AFTER_S]
+        return 20000, ["--inject", fault_support.throttle(case.arch == "servers"), "--lost-after-s", LOST_AFTER_S]
     other = others[(others.index(case) + 1) % len(others)].name
-    return 6000, ["--inject", fault_support.throttle(case.arch),
+    return 6000, ["--inject", fault_support.throttle(case.arch == "servers"),
                   "--mode-schedule", f"0:{case.name},2000:{other},4000:{case.name}"]
 
 

@@ -12,7 +12,11 @@ add_test(NAME cut_test
     --limits short)
 add_test(NAME data_damage_test
   COMMAND Python3::Interpreter ${fault}/data_damage_test.py $<TARGET_FILE:cohort> --cases 14)
-foreach(test mode_matrix kill_test freeze_test cut_test data_damage_test)
+add_test(NAME takeover_test
+  COMMAND Python3::Interpreter ${fault}/takeover_test.py $<TARGET_FILE:cohort>)
+add_test(NAME takeover_hosts_test
+  COMMAND Python3::Interpreter ${fault}/takeover_hosts_test.py $<TARGET_FILE:cohort>)
+foreach(test mode_matrix kill_test takeover_test takeover_hosts_test freeze_test cut_test data_damage_test)
   cohort_test_properties(${test} LABELS fault PROCESSORS 2 TIMEOUT 1800)
   set_tests_properties(${test} PROPERTIES RUN_SERIAL ON SKIP_RETURN_CODE 77)
 endforeach()

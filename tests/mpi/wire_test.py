@@ -61,7 +61,8 @@ class Wire(ProgramTest):
                 for wire in "f32", "bf16":
                     _, summary, _ = self.servers(
                         f"{servers}-{mode[:2]}-{staging}-{wire}", servers + 3, "--servers", servers, "--mode", mode,
-                        "--node-staging", staging, "--model", "mlp", "--batch", 10, "--samples", 600, "--wire", wire)
+                        "--node-staging", staging, "--model", "mlp", "--batch", 10, "--samples", 600, "--wire", wire,
+                        "--mirror-every-s", 0)
                     received[wire] = summary["bytes_received"] / summary["updates"]
                 self.assertAlmostEqual(received["bf16"] / received["f32"], 0.5, delta=0.04)
 

@@ -54,7 +54,7 @@ ROOM_ORDER = {
     "sched": ("plan", "engine", "telemetry", "predict", "cost", "servers", "fleet", "modes"),
     "sim": ("scenario", "cluster", "learner", "result", "job", "fleet"),
     "report": ("fit", "sweep", "page", "run"),
-    "train": ("protocol", "faults", "checkpoint", "run", "hooks", "live", "server", "worker", "fit", "bench",
+    "train": ("protocol", "faults", "checkpoint", "run", "mirror", "hooks", "live", "server", "worker", "fit", "bench",
               "coordinator"),
     "jobs": ("cli", "commands", "main"),
 }

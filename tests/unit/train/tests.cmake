@@ -9,6 +9,7 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   fit/predictor fit/predictor_scores
   hooks/hooks hooks/metrics_server hooks/observe hooks/record_limit hooks/trace hooks/window
   live/follower live/view
+  mirror/mirrors
   protocol/sparse_rows
   run/checkpoint run/files run/job_context run/options run/own_network run/run run/run_folder run/run_space
   server/server_line server/server_loop server/server_math server/server_shard server/server_wire

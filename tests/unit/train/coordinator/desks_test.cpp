@@ -12,7 +12,7 @@
 #include "cohort/core/error.hpp"
 #include "support/core/patience.hpp"
 #include "support/core/temp_folder.hpp"
-#include "train/coordinator/checkpoint_coordinator.hpp"
+#include "train/coordinator/checkpoint/checkpoint_coordinator.hpp"
 #include "train/coordinator/evaluation/evaluation_tracker.hpp"
 #include "train/coordinator/gathering.hpp"
 
