@@ -50,11 +50,12 @@ void CommThread::start() {
     const std::chrono::duration<double> limit(2 * stall_limit);
     RunningTime time;
     while (parts_.network.uses_mpi && started.wait_for(kLook) != std::future_status::ready) {
-        if (const auto& before = parts_.network.inherited; before && before->lost()) {
+        const auto& before = parts_.network.inherited;
+        if (const std::optional<int> dead = before ? before->lost() : std::nullopt) {
             leave_at_once(
                 fmt::format("rank {} has died while the ranks that were left formed the "
                             "next world: they cannot go on",
-                            *before->lost()));
+                            *dead));
         }
         // Once MPI has started, the ranks' meeting has limits of its own.
         const bool begun = parts_.network.mpi_started.load();

@@ -147,7 +147,7 @@ rank_0_is_gone() {
 # wanted: the first USR1 may come before anyone listens. Python programs that do not listen after five
 # seconds, as scripts of torch.distributed, are ended. A launcher that does not end after the job,
 # as mpirun when a host was lost, is ended after ten seconds, a job that does not end after a rank
-# after `patience` seconds, a job without rank 0 after fifteen seconds.
+# after `patience` seconds, a job without any rank 0 after fifteen seconds, or later while its records are new.
 wait_for_job() {
     local launcher_id=$session ticks=0 over=0 failed=0 started=$SECONDS listened=no
     while [[ -z $kill_code ]] && kill -0 "$launcher_id" 2>/dev/null; do

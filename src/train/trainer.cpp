@@ -151,7 +151,8 @@ public:
             world_.survive({});
         }
     }
-    /// Once the run is over, what this rank goes on with is the whole of it.
+    /// The run has ended on this rank. Until all ranks agree that the job is over, one of them may
+    /// be lost, and this rank goes on with the others.
     void finish() {
         over_ = true;
         if (comm_.mirrors != nullptr) {

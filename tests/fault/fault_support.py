@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -88,6 +89,17 @@ def make_data(program, folder):
     data = folder / "data.h5"
     subprocess.run([program, "import", *inputs, "--output", data], check=True, capture_output=True)
     return data
+
+
+class JobsTest(unittest.TestCase):
+    """Tests whose jobs share a folder and make_data's file, of the program that cli_support.main() was given."""
+
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory(prefix="cohort-fault-")
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = pathlib.Path(temporary.name)
+        cls.data = make_data(cli_support.PROGRAM, cls.folder)
 
 
 def throttle(servers, slow=None, share=1.0):

@@ -12,36 +12,27 @@ import pathlib
 import signal
 import sys
 import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import fault_support  # noqa: E402
-from fault_support import Job, Mode  # noqa: E402
+import cli_support  # noqa: E402
+from fault_support import Job, JobsTest, Mode  # noqa: E402
 
 sys.path.insert(0, str(fault_support.ROOT / "tests/support/comm"))
 from netns_hosts import Hosts, in_own_process_space, wait_until  # noqa: E402
 
-COHORT = None
 SAMPLES = 12000
 SILENCE_S = 15  # --lost-after-s by default
 
 
-class TakeoverHostsTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.arguments = fault_support.parser("").parse_args([str(COHORT)])
-        folder = fault_support.work_folder(cls.arguments)
-        cls.folder = folder.__enter__()
-        cls.addClassCleanup(folder.__exit__, None, None, None)
-        cls.data = fault_support.make_data(COHORT, cls.folder)
+class TakeoverHostsTest(JobsTest):
 
     def check_loss(self, mode, slots, victims, servers=0, later=()):
         """Kills ranks of the first host, and one of each host of `later` once the others have gone on for a while."""
         with Hosts(3) as hosts:
             ranks = 3 * slots
             delays = ";".join(f"rank={rank},delay=20ms" for rank in range(servers, ranks))
-            job = Job(COHORT, self.data, self.folder / self.id().rsplit(".", 1)[-1], mode, SAMPLES,
+            job = Job(cli_support.PROGRAM, self.data, self.folder / self.id().rsplit(".", 1)[-1], mode, SAMPLES,
                       start=hosts.launch(slots=slots), train=["--servers", servers, "--inject", delays], ranks=ranks)
             try:
                 wait_until(lambda: len(job.events("train")) > 5, job.last_lines)
@@ -54,7 +45,7 @@ class TakeoverHostsTest(unittest.TestCase):
                 for host in later:
                     wait_until(lambda: len(job.events("train")) > 25, job.last_lines)
                     os.kill(next(pid for pid in hosts.processes(host)
-                                 if os.path.realpath(f"/proc/{pid}/exe") == str(COHORT)), signal.SIGKILL)
+                                 if os.path.realpath(f"/proc/{pid}/exe") == str(cli_support.PROGRAM)), signal.SIGKILL)
                 problems = job.problems(job.finish())
             finally:
                 job.end()
@@ -81,5 +72,4 @@ class TakeoverHostsTest(unittest.TestCase):
 if __name__ == "__main__":
     in_own_process_space(not_root=77)  # skipped
     os.environ.pop("COHORT_PROCESS_SPACE", None)
-    COHORT = pathlib.Path(sys.argv[1]).resolve()
-    fault_support.cli_support.main()
+    cli_support.main()

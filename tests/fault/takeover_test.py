@@ -9,14 +9,13 @@ import os
 import pathlib
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import fault_support  # noqa: E402
+import fault_support  # noqa: E402, F401  (the path of what follows)
+import cli_support  # noqa: E402
 from cli_support import run, tensors, wait_until  # noqa: E402
-from fault_support import Job, Mode  # noqa: E402
+from fault_support import Job, JobsTest, Mode  # noqa: E402
 
-COHORT = None
 SSGD, RING = Mode("servers", "ssgd"), Mode("ring", "ring")
 SAMPLES = 12000
 # Mini-batches of ten samples that take 10 ms and more: four workers need three seconds at least.
@@ -27,20 +26,12 @@ def delays(ranks):
     return ["--inject", ";".join(f"rank={rank},delay={DELAY}" for rank in ranks)]
 
 
-class TakeoverTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.arguments = fault_support.parser("").parse_args([str(COHORT)])
-        folder = fault_support.work_folder(cls.arguments)
-        cls.folder = folder.__enter__()
-        cls.addClassCleanup(folder.__exit__, None, None, None)
-        cls.data = fault_support.make_data(COHORT, cls.folder)
+class TakeoverTest(JobsTest):
 
     def job(self, mode, ranks, *train, servers=0, launch=()):
         words = ["--servers", servers, *delays(range(servers, ranks)), "--lost-after-s", 5,
                  *([] if "--mirror-every-s" in train else ["--mirror-every-s", 0.05]), *train]
-        job = Job(COHORT, self.data, self.folder / self.id().rsplit(".", 1)[-1], mode, SAMPLES, launch=launch,
+        job = Job(cli_support.PROGRAM, self.data, self.folder / self.id().rsplit(".", 1)[-1], mode, SAMPLES, launch=launch,
                   train=words, ranks=ranks)
         self.addCleanup(job.end)
         return job
@@ -159,5 +150,4 @@ class TakeoverTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    COHORT = pathlib.Path(sys.argv[1]).resolve()
-    fault_support.cli_support.main()
+    cli_support.main()

@@ -23,7 +23,7 @@ struct SuccessionNote {
 /// How the ranks that are left agree on who they are, when rank 0 or a server has died. Pure: the
 /// communication thread carries its notes, and tells it the time.
 ///  1. A rank that learns of a death tells every other rank all that it counts as lost, and again
-///     whenever it learns of more. What one counts as lost never comes back.
+///     whenever it learns of more. A rank that is counted as lost never comes back.
 ///  2. The lowest rank that is left leads. Once every rank that is left has told the same list as
 ///     the leader's own, the leader decides: those are the ranks of the next world.
 ///  3. A rank that says nothing for `patience` counts as lost too: for the leader, and after twice

@@ -93,7 +93,7 @@ void SuccessionControl::end_world(const std::string& reason) {
 /// As this rank sees it: nothing that its roles send leaves, and rings break.
 void SuccessionControl::exclude(bool own_rank_too) {
     std::uint64_t epoch = 0;
-    do {  // the coordinator may exclude somebody at the same time
+    do {  // the coordinator's thread may exclude a worker at the same time
         epoch = network_.members.epoch() + 1;
         MembershipState state{.epoch = epoch, .excluded = {}, .lost_at = {}};
         for (int rank = 0; rank < network_.map().size(); ++rank) {

@@ -83,15 +83,15 @@ public:
     /// memory is short; 1 and "internal error" for any other.
     [[noreturn]] void abort(const std::exception_ptr& failure);
 
-    /// When this rank can go on as another World although rank 0 or a server dies: then the death
-    /// does not end the job. What this rank's roles wait for breaks (WorldLost), and once they have
-    /// gone, retire() and a World with this predecessor follow. Every rank says so for itself; it
-    /// ends when all ranks have agreed in finalize() that the job is over. For ranks that a
-    /// launcher started, not those of a pool.
-    /// @param ready  it has something to go on with; called on the communication thread, until the
-    /// next call of survive(). Empty: never
+    /// From now on this rank survives the death of rank 0 or of a server, once it is `ready`: the
+    /// waits of its roles break (WorldLost), and when the roles have gone, retire() and a World
+    /// with this predecessor follow. Without that such a death ends the job. Every rank calls this
+    /// for itself; it is over when all ranks have agreed in finalize() that the job has ended. For
+    /// ranks that a launcher started, not those of a pool.
+    /// @param ready  whether the rank has something to go on with; called on the communication
+    /// thread, until the next call of survive(). Empty: never
     void survive(std::function<bool()> ready);
-    /// The World has broken so: WorldLost was thrown, or is about to be.
+    /// This rank has survived such a death: WorldLost was thrown, or is about to be.
     [[nodiscard]] bool lost() const noexcept;
     /// The ranks that form the next World.
     struct Survivors {

@@ -83,12 +83,18 @@ def percentile_95(values):
     return sorted(values)[round(0.95 * (len(values) - 1))]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def bench_parser(text, runs):
+    """What the benchmarks of this folder share of their command lines."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cohort", required=True)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--runs", type=int, default=runs)
+    parser.add_argument("--only", default="", metavar="REGEX")
+    return parser
+
+
+def main():
+    parser = bench_parser(__doc__, 20)
     parser.add_argument("--tcp-only", action="store_true")
     parser.add_argument("--model", default="smallcnn")
     arguments = parser.parse_args()

@@ -9,7 +9,6 @@ that is given in the row take turns. A row: the median samples/s without mirrors
 neighbouring runs, with the lowest and the highest.
 """
 
-import argparse
 import collections
 import pathlib
 import re
@@ -19,6 +18,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fault"))
 import fault_support  # noqa: E402
+from loss_time import bench_parser  # noqa: E402
 
 Case = collections.namedtuple("Case", ("arch", "mode", "servers", "model", "compute", "samples"))
 CASES = [Case("servers", "ssgd", 2, "smallcnn", "network", 120000), Case("servers", "asgd", 2, "smallcnn", "network", 120000),
@@ -63,11 +63,7 @@ def rows(arguments, hosts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cohort", required=True)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--only", default="")
+    parser = bench_parser(__doc__, 7)
     parser.add_argument("--gbit", type=float)
     arguments = parser.parse_args()
     if not arguments.gbit:
